@@ -1,0 +1,13 @@
+//! An egress proxy for code that is not trusted, and the launcher that leaves a command no other way out.
+//!
+//! In reading order, each layer using only what stands above it (`tests/architecture.rs` holds the tree to that):
+//!
+//! - [`types`]: hosts, secrets, the facts a decision may look at
+//! - [`policy`]: document → compile → decide; pure, so that `policy explain` runs what enforces
+//! - [`dns`], [`tls`], [`trust`], [`credentials`], [`audit`]: what a permitted request needs
+//! - [`proxy`]: the path of a request; [`launcher`]: the namespace whose only way out it is
+//! - [`app`]: puts them together; [`cli`]: one file per command
+
+pub mod types;
+
+pub mod policy;

@@ -1,0 +1,11 @@
+//! The words everything else is written in.
+
+pub mod facts;
+pub mod host;
+pub mod sandbox;
+pub mod secret;
+
+pub use facts::{Destination, RequestFacts, Scheme};
+pub use host::{Authority, Host, HostError, HostName};
+pub use sandbox::SandboxId;
+pub use secret::{Secret, SecretError};

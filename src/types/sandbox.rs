@@ -1,0 +1,25 @@
+//! Names of sandboxes.
+
+use std::fmt;
+
+/// The id of one isolated client: 64 random bits in lower-case hex. It is a name, not a credential.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct SandboxId(String);
+
+impl SandboxId {
+    /// An id from 64 bits of the caller's randomness.
+    pub fn from_bits(bits: u64) -> Self {
+        Self(format!("{bits:016x}"))
+    }
+
+    /// The id as text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for SandboxId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
