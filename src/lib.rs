@@ -11,3 +11,7 @@
 pub mod types;
 
 pub mod policy;
+
+pub mod audit;
+pub mod dns;
+pub mod proxy;
