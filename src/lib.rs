@@ -11,3 +11,7 @@
 pub mod types;
 
 pub mod policy;
+
+pub mod credentials;
+pub mod tls;
+pub mod trust;
