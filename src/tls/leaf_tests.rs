@@ -108,27 +108,15 @@ fn the_certificate_is_as_rfc_5280_wants_a_server() {
 }
 
 fn subject_key(cert: &X509Certificate<'_>) -> Vec<u8> {
-    match cert
-        .get_extension_unique(&oid_registry::OID_X509_EXT_SUBJECT_KEY_IDENTIFIER)
-        .unwrap()
-        .unwrap()
-        .parsed_extension()
-    {
-        ParsedExtension::SubjectKeyIdentifier(id) => id.0.to_vec(),
-        other => panic!("{other:?}"),
-    }
+    let id = cert.get_extension_unique(&oid_registry::OID_X509_EXT_SUBJECT_KEY_IDENTIFIER).unwrap().unwrap();
+    let ParsedExtension::SubjectKeyIdentifier(id) = id.parsed_extension() else { panic!("{id:?}") };
+    id.0.to_vec()
 }
 
 fn authority_key(cert: &X509Certificate<'_>) -> Vec<u8> {
-    match cert
-        .get_extension_unique(&oid_registry::OID_X509_EXT_AUTHORITY_KEY_IDENTIFIER)
-        .unwrap()
-        .unwrap()
-        .parsed_extension()
-    {
-        ParsedExtension::AuthorityKeyIdentifier(id) => id.key_identifier.as_ref().unwrap().0.to_vec(),
-        other => panic!("{other:?}"),
-    }
+    let id = cert.get_extension_unique(&oid_registry::OID_X509_EXT_AUTHORITY_KEY_IDENTIFIER).unwrap().unwrap();
+    let ParsedExtension::AuthorityKeyIdentifier(id) = id.parsed_extension() else { panic!("{id:?}") };
+    id.key_identifier.as_ref().unwrap().0.to_vec()
 }
 
 macro_rules! names {

@@ -144,6 +144,7 @@ pub fn explain(error: &rustls::Error) -> Cow<'static, str> {
     error.to_string().into()
 }
 
+#[expect(clippy::wildcard_enum_match_arm, reason = "not our enum; what it gains has its own words")]
 fn explain_certificate(reason: &CertificateError) -> Cow<'static, str> {
     use CertificateError as E;
     let text = match reason {
