@@ -22,3 +22,5 @@ pub mod trust;
 pub mod sandboxes;
 
 pub mod proxy;
+
+pub mod app;

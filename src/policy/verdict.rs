@@ -1,5 +1,6 @@
 //! The answers of a policy.
 
+use std::fmt;
 use std::net::IpAddr;
 
 use crate::types::{Authority, Scheme};
@@ -21,6 +22,17 @@ pub enum Grant {
         /// The entry that matched, or `allow_all`.
         entry: String,
     },
+}
+
+/// As the audit and `policy explain` say it.
+impl fmt::Display for Grant {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NetworkAll => f.write_str("network all"),
+            Self::Host { entry } => write!(f, "network host {entry}"),
+            Self::Egress { entry } => write!(f, "egress {entry}"),
+        }
+    }
 }
 
 /// A permitted request.

@@ -126,7 +126,8 @@ async fn pass(
     };
     let event = row.event();
     event.rule = Some(permitted.grant().clone());
-    event.bindings = sandbox.policy.secrets_of(permitted.bindings());
+    let names = permitted.bindings().iter().map(|&at| sandbox.policy.bindings()[at].secret_name().to_owned());
+    event.bindings = names.collect();
     let credentialed = inject::inject(&sandbox.injector, permitted, upgrade.is_some())?;
     let (mut response, lease) = upstream::send(connection, credentialed, key, row).await?;
     if response.status() == StatusCode::SWITCHING_PROTOCOLS {
@@ -164,7 +165,7 @@ fn describe(connection: &Connection, request: &Request<Incoming>) -> AuditEvent 
 }
 
 /// What a refusal says was asked for, put into words only when there is one.
-fn format_asked(connection: &Connection, request: &Request<Incoming>) -> impl FnOnce() -> String {
+fn format_asked(connection: &Connection, request: &Request<Incoming>) -> impl FnOnce() -> String + use<> {
     let (method, path) = (request.method().clone(), request.uri().path_and_query().cloned());
     let destination = connection.destination.clone();
     move || {
