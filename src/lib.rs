@@ -2,13 +2,14 @@
 //!
 //! In reading order, each layer using only what stands above it (`tests/architecture.rs` holds the tree to that):
 //!
-//! - [`types`]: hosts, secrets, the facts a decision may look at
+//! - [`types`]: hosts, secrets, the facts a decision may look at; [`telemetry`]: the program's own log
 //! - [`policy`]: document → compile → decide; pure, so that `policy explain` runs what enforces
 //! - [`dns`], [`tls`], [`trust`], [`credentials`], [`audit`]: what a permitted request needs
 //! - [`sandboxes`]: one isolated client and everything that is its alone
 //! - [`proxy`]: the path of a request; [`launcher`]: the namespace whose only way out it is
 //! - [`app`]: puts them together; [`cli`]: one file per command
 
+pub mod telemetry;
 pub mod types;
 
 pub mod policy;
