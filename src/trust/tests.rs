@@ -143,6 +143,7 @@ fn every_variable_names_the_file_its_client_needs() {
         "NIX_SSL_CERT_FILE",
         "GRPC_DEFAULT_SSL_ROOTS_FILE_PATH",
         "CLOUDSDK_CORE_CUSTOM_CA_CERTS_FILE",
+        "HTTPLIB2_CA_CERTS",
     ] {
         assert_eq!(variable(&plan, name), "/run/sandbox-proxy/ca-bundle.pem", "{name}");
     }
