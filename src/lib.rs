@@ -5,6 +5,7 @@
 //! - [`types`]: hosts, secrets, the facts a decision may look at
 //! - [`policy`]: document → compile → decide; pure, so that `policy explain` runs what enforces
 //! - [`dns`], [`tls`], [`trust`], [`credentials`], [`audit`]: what a permitted request needs
+//! - [`sandboxes`]: one isolated client and everything that is its alone
 //! - [`proxy`]: the path of a request; [`launcher`]: the namespace whose only way out it is
 //! - [`app`]: puts them together; [`cli`]: one file per command
 
@@ -12,6 +13,14 @@ pub mod types;
 
 pub mod policy;
 
+pub mod audit;
 pub mod credentials;
+pub mod dns;
 pub mod tls;
 pub mod trust;
+
+pub mod sandboxes;
+
+pub mod proxy;
+
+pub mod app;
