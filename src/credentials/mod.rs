@@ -1,7 +1,9 @@
-//! x
-pub mod header {
-    #[derive(Debug)]
-    pub struct Injector;
-    pub struct InjectError { pub secret: String }
-    impl Injector { pub fn apply(&self, _: &[usize], _: &mut http::HeaderMap) -> Result<(), InjectError> { Ok(()) } }
-}
+//! Secrets: where they come from ([`source`]) and how they get into a request ([`header`]).
+
+pub mod header;
+pub mod source;
+
+mod command;
+
+pub use header::{InjectError, Injector};
+pub use source::{Source, SourceContext, SourceError, open_secret_file, read_secret};

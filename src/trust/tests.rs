@@ -143,6 +143,7 @@ fn every_variable_names_the_file_its_client_needs() {
         "NIX_SSL_CERT_FILE",
         "GRPC_DEFAULT_SSL_ROOTS_FILE_PATH",
         "CLOUDSDK_CORE_CUSTOM_CA_CERTS_FILE",
+        "HTTPLIB2_CA_CERTS",
     ] {
         assert_eq!(variable(&plan, name), "/run/sandbox-proxy/ca-bundle.pem", "{name}");
     }
@@ -177,7 +178,7 @@ fn what_exists_on_the_system_is_replaced() {
 fn every_row_of_the_table_is_a_path_or_a_name() {
     let table = Table::compiled_in();
     assert!(table.file.iter().all(|row| row.path.is_absolute()));
-    let legal = |name: &str| name.bytes().all(|b| b.is_ascii_uppercase() || b == b'_');
+    let legal = |name: &str| name.bytes().all(|b| b.is_ascii_uppercase() || b.is_ascii_digit() || b == b'_');
     assert!(table.variable.iter().all(|row| legal(&row.name)));
 }
 
