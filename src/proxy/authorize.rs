@@ -2,7 +2,7 @@
 
 use http::Request;
 
-use crate::policy::{Grant, Permit};
+use crate::policy::{Grant, Permit, Policy};
 use crate::types::{Destination, RequestFacts};
 
 use super::refusal::Refusal;
@@ -19,7 +19,7 @@ pub struct Permitted<R> {
 /// # Errors
 /// The policy's denial.
 pub fn authorize<B>(
-    policy: &crate::policy::Policy,
+    policy: &Policy,
     destination: &Destination,
     request: Request<B>,
 ) -> Result<Permitted<Request<B>>, Refusal> {
@@ -39,13 +39,8 @@ impl<R> Permitted<R> {
         &self.permit.bindings
     }
 
-    /// What was permitted.
-    pub fn request_mut(&mut self) -> &mut R {
-        &mut self.request
-    }
-
-    /// Ends the permit; `inject` builds on it.
-    pub fn into_inner(self) -> R {
-        self.request
+    /// Ends the permit: the request and its bindings. `inject` builds on them.
+    pub fn into_parts(self) -> (R, Vec<usize>) {
+        (self.request, self.permit.bindings)
     }
 }

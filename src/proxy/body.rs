@@ -15,7 +15,9 @@ use tokio::sync::oneshot;
 use tokio::time::Sleep;
 
 use crate::audit::{Row, Traffic};
+use crate::sandboxes::Sandbox;
 
+use super::headers;
 use super::pool::Lease;
 
 /// How long a body waits for the upstream's `100 Continue` before it goes on all the same (RFC 9110 section 10.1.1).
@@ -41,7 +43,16 @@ pub struct Relayed {
 pub struct RequestBody {
     inner: Option<Incoming>,
     traffic: Arc<Traffic>,
+    trailers: Option<TrailerFilter>,
     gate: Option<Gate>,
+}
+
+/// Takes out of a request's trailers what the proxy sets itself, and what belongs to one hop.
+pub struct TrailerFilter {
+    /// Whose injector knows the headers.
+    pub sandbox: Arc<Sandbox>,
+    /// The bindings that apply.
+    pub bindings: Vec<usize>,
 }
 
 /// Holds a body back until the upstream wants it.
@@ -115,16 +126,16 @@ impl Body for ProxyBody {
 
 impl RequestBody {
     /// The sandbox's body as it comes.
-    pub fn new(inner: Incoming, traffic: Arc<Traffic>) -> Self {
+    pub fn new(inner: Incoming, traffic: Arc<Traffic>, trailers: TrailerFilter) -> Self {
         if inner.is_end_stream() {
             traffic.up_done.store(true, Ordering::Relaxed);
         }
-        Self { inner: Some(inner), traffic, gate: None }
+        Self { inner: Some(inner), traffic, trailers: Some(trailers), gate: None }
     }
 
     /// No body, for a request that is sent once more.
     pub fn none(traffic: Arc<Traffic>) -> Self {
-        Self { inner: None, traffic, gate: None }
+        Self { inner: None, traffic, trailers: None, gate: None }
     }
 
     /// Holds the body back until the sender is used, or a second has passed.
@@ -148,12 +159,16 @@ impl Body for RequestBody {
             this.gate = None;
         }
         let Some(inner) = &mut this.inner else { return Poll::Ready(None) };
-        let frame = ready!(Pin::new(&mut *inner).poll_frame(cx));
+        let mut frame = ready!(Pin::new(&mut *inner).poll_frame(cx));
         let ended = frame.is_none() || inner.is_end_stream();
-        match &frame {
+        match &mut frame {
             Some(Ok(frame)) => {
                 let len = frame.data_ref().map_or(0, Bytes::len) as u64;
                 this.traffic.up.fetch_add(len, Ordering::Relaxed);
+                if let (Some(fields), Some(filter)) = (frame.trailers_mut(), &this.trailers) {
+                    headers::strip_hop_by_hop(fields);
+                    filter.sandbox.injector.strip(&filter.bindings, fields);
+                }
             }
             Some(Err(_)) | None => {}
         }

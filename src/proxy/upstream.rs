@@ -18,7 +18,7 @@ use crate::policy::CheckedAddrs;
 use crate::tls::roots::{self, Alpn, UpstreamTls};
 use crate::types::{Authority, Host};
 
-use super::body::RequestBody;
+use super::body::{RequestBody, TrailerFilter};
 use super::capture::guard::{HEAD_MAX, HEADERS_MAX};
 use super::inject::Credentialed;
 use super::pool::{Handle, Key, Lease};
@@ -44,7 +44,7 @@ pub async fn send(
     key: Key,
     row: &mut Row,
 ) -> Result<(Response<Incoming>, Lease), Refusal> {
-    let mut request = outgoing(request.into_inner(), row);
+    let mut request = outgoing(connection, request, row);
     let mut fresh = false;
     loop {
         let mut lease = connect(connection, &key, fresh).await?;
@@ -67,9 +67,11 @@ pub async fn send(
 }
 
 /// The request as the upstream gets it, with nothing in its extensions that came from the sandbox's side.
-fn outgoing(request: Request<Incoming>, row: &Row) -> Request<RequestBody> {
+fn outgoing(connection: &Connection, request: Credentialed<Request<Incoming>>, row: &Row) -> Request<RequestBody> {
+    let (request, bindings) = request.into_parts();
     let (parts, body) = request.into_parts();
-    let mut request = Request::new(RequestBody::new(body, Arc::clone(&row.traffic)));
+    let trailers = TrailerFilter { sandbox: Arc::clone(&connection.worker.sandbox), bindings };
+    let mut request = Request::new(RequestBody::new(body, Arc::clone(&row.traffic), trailers));
     *request.method_mut() = parts.method;
     *request.uri_mut() = parts.uri;
     *request.headers_mut() = parts.headers;
