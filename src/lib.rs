@@ -11,3 +11,5 @@
 pub mod types;
 
 pub mod policy;
+
+pub mod cli;

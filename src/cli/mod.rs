@@ -1,0 +1,4 @@
+//! One file per command.
+
+pub mod policy;
+pub mod policy_options;
