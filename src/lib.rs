@@ -22,6 +22,9 @@ pub mod trust;
 
 pub mod sandboxes;
 
+pub mod launcher;
 pub mod proxy;
 
 pub mod app;
+
+pub mod cli;

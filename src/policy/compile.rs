@@ -154,7 +154,7 @@ fn parse_all<T, E: std::fmt::Display>(
     for text in texts {
         match parse(&text.value) {
             Ok(value) => parsed.push(At { value, place: text.place.clone() }),
-            Err(error) => mistakes.add_error(&text.place, &quoted(&text.value), &error),
+            Err(error) => mistakes.add_error(text, &error),
         }
     }
     parsed
@@ -249,7 +249,7 @@ fn binding(raw: &RawBinding, mistakes: &mut Collector) -> Option<HeaderBinding> 
     let text = |name| field(name).map(|at| at.value.as_str());
     HeaderBinding::from_fields(text, |name, error: BindingError| {
         if let Some(at) = field(name) {
-            mistakes.add_error(&at.place, &quoted(&at.value), &error);
+            mistakes.add_error(at, &error);
         }
     })
 }

@@ -73,7 +73,9 @@ const NOT_YET: &str = "take it out; a policy is never followed in part";
 /// Reads a file. What is wrong goes to `mistakes`, the rest is returned.
 pub(super) fn read(file: &NamedText, name: &Arc<str>, mistakes: &mut Collector) -> Document {
     let text = file.text.as_str();
-    let mut reader = Reader { name: name.clone(), text, mistakes, document: Document::default() };
+    let newlines = text.match_indices('\n').map(|(at, _)| at + 1);
+    let line_starts = std::iter::once(0).chain(newlines).collect();
+    let mut reader = Reader { name: name.clone(), text, line_starts, mistakes, document: Document::default() };
     let (table, errors) = DeTable::parse_recoverable(text);
     if errors.is_empty() {
         reader.root(table.get_ref());
@@ -89,6 +91,7 @@ pub(super) fn read(file: &NamedText, name: &Arc<str>, mistakes: &mut Collector) 
 struct Reader<'a> {
     name: Arc<str>,
     text: &'a str,
+    line_starts: Vec<usize>,
     mistakes: &'a mut Collector,
     document: Document,
 }
@@ -342,12 +345,9 @@ impl Reader<'_> {
     }
 
     fn place(&self, offset: usize) -> Place {
-        let before = self.text.get(..offset).unwrap_or(self.text);
-        let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);
-        Place::File {
-            name: self.name.clone(),
-            line: before.matches('\n').count() + 1,
-            column: before[line_start..].chars().count() + 1,
-        }
+        let line = self.line_starts.partition_point(|&start| start <= offset);
+        let start = self.line_starts[line - 1];
+        let before = self.text.get(start..offset).unwrap_or_default();
+        Place::File { name: self.name.clone(), line, column: before.chars().count() + 1 }
     }
 }

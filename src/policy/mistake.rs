@@ -71,11 +71,14 @@ impl Collector {
         self.0.push(Mistake { place: place.clone(), what: what.into(), hint: hint.into() });
     }
 
-    /// Adds an error whose text is `what; what would be right`, as the typed errors of this module are worded.
-    pub(super) fn add_error(&mut self, place: &Place, subject: &str, error: &dyn fmt::Display) {
+    /// Adds an error about a value whose text is `what; what would be right`, as the typed errors of this module are
+    /// worded. The value is not repeated where the place shows it.
+    pub(super) fn add_error(&mut self, at: &At<String>, error: &dyn fmt::Display) {
         let text = error.to_string();
         let (what, hint) = text.split_once("; ").unwrap_or((&text, ""));
-        self.add(place, format!("{subject}: {what}"), hint);
+        let shown = matches!(&at.place, Place::Option { value, .. } if *value == at.value);
+        let subject = if shown { String::new() } else { format!("{}: ", quoted(&at.value)) };
+        self.add(&at.place, format!("{subject}{what}"), hint);
     }
 
     /// `value`, if there was no mistake.

@@ -68,7 +68,7 @@ fn oracle(plain: &Plain, q: &Question) -> Result<(&'static str, Vec<&'static str
         Scheme::Https if listed(q.port) => "host",
         _ if by_address => "egress",
         Scheme::Http | Scheme::Tcp if listed(q.port) || plain_http => return Err("https_only"),
-        _ => return Err("host_not_listed"),
+        Scheme::Https | Scheme::Http | Scheme::Tcp => return Err("host_not_listed"),
     };
     if q.path.contains("..") && mine.clone().next().is_some() {
         return Err("ambiguous_path");

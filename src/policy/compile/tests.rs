@@ -272,7 +272,7 @@ fn unreadable_options_are_mistakes() {
         bad(PolicyOptions { network: Some("some".into()), ..PolicyOptions::default() }),
         "\"some\" is not a network mode of this option"
     );
-    assert_eq!(bad(PolicyOptions { allow: strings(&[""]), ..PolicyOptions::default() }), "\"\": the host is empty");
+    assert_eq!(bad(PolicyOptions { allow: strings(&[""]), ..PolicyOptions::default() }), "the host is empty");
     assert_eq!(secret("K"), "it is not a name and a source");
     assert_eq!(secret("K=value"), "\"value\" names no source");
     assert_eq!(secret("K=envv:K"), "\"envv\" is not a source");
