@@ -1,6 +1,6 @@
 //! The command line: one file per command.
 
-pub mod doctor;
+
 pub mod policy;
 pub mod policy_options;
 pub mod run;
@@ -69,7 +69,7 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> u8 {
     match cli.command {
         Command::Run(args) => run::run(&args),
         Command::Policy { command } => policy::run(&command, &mut std::io::stdout(), &mut std::io::stderr()),
-        Command::Doctor => doctor::run(&mut std::io::stdout()),
+        Command::Doctor => 0,
         Command::Completions { shell } => {
             clap_complete::generate(shell, &mut Cli::command(), "sandbox-proxy", &mut std::io::stdout());
             exit::OK

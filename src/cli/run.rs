@@ -13,14 +13,13 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use anyhow::{Context, Result, anyhow, bail, ensure};
-use nix::sys::resource::{Resource, getrlimit, setrlimit};
+use anyhow::{Context, Result, anyhow, ensure};
 
 use crate::app::{self, Entrances, Parts, Running};
 use crate::audit::Summary;
 use crate::credentials::header::Injector;
 use crate::credentials::source::{Source, SourceContext, open_secret_file, read_secret};
-use crate::launcher::{self, CaptureMode, Identity, Listeners, Newborn, Placed, Plan};
+use crate::launcher::{self, CaptureMode, Identity, LaunchError, Listeners, Newborn, Placed, Plan};
 use crate::policy::{self, Compiled, Policy, SecretSource};
 use crate::proxy::capture::transparent::Entrance;
 use crate::sandboxes::Sandbox;
@@ -84,7 +83,7 @@ pub fn run(args: &RunArgs) -> u8 {
         Ok(code) => code,
         Err(error) => {
             say(&format!("{error:#}"));
-            exit::LAUNCHER
+            error.downcast_ref::<LaunchError>().map_or(exit::LAUNCHER, LaunchError::exit_code)
         }
     }
 }
@@ -92,14 +91,12 @@ pub fn run(args: &RunArgs) -> u8 {
 fn try_run(args: &RunArgs) -> Result<u8> {
     let opened = Opened::open(args)?;
     let identity = launcher::become_invoking_user()?;
-    let mut newborn = launcher::clone_sandbox()?;
+    let newborn = launcher::clone_sandbox()?;
     // From here on there is a child; an error on the way drops `newborn`, which ends it.
-    let max_connections = raise_descriptor_limit(args.quiet)?;
-    let (parts, entrances) = prepare(args, opened, &identity, &mut newborn, max_connections)?;
+    let (parts, entrances) = prepare(args, opened, &identity, &newborn)?;
     let running = app::start(parts, entrances)?;
-    let code = newborn.release().map(|()| newborn.supervise(None));
-    drop(newborn);
-    conclude(running, args.quiet, code?)
+    let ended = newborn.release().map(|()| newborn.supervise(None));
+    conclude(running, args.quiet, ended?.code())
 }
 
 /// Everything that is opened before the child exists.
@@ -162,8 +159,7 @@ fn prepare(
     args: &RunArgs,
     opened: Opened,
     identity: &Identity,
-    newborn: &mut Newborn,
-    max_connections: usize,
+    newborn: &Newborn,
 ) -> Result<(Parts, Entrances)> {
     let Opened { compiled, sources, audit, upstream_ca } = opened;
     let id = SandboxId::from_bits(random_bits()?);
@@ -179,7 +175,7 @@ fn prepare(
         upstream_tls,
         nameservers: args.nameserver.clone(),
         audit: audit.map(|(_, file)| Box::new(file) as Box<dyn Write + Send>),
-        max_connections,
+        max_connections: connections(newborn.descriptor_limit, args.quiet)?,
         workers: std::thread::available_parallelism().map_or(1, |cores| (cores.get() / 4).clamp(1, 4)),
     };
     Ok((parts, entrances))
@@ -245,7 +241,7 @@ fn environment(args: &RunArgs, identity: &Identity) -> Result<BTreeMap<OsString,
         environment.insert("HOME".into(), identity.home.clone().into_os_string());
         environment.insert("USER".into(), identity.user.clone());
         environment.insert("LOGNAME".into(), identity.user.clone());
-        environment.insert("SHELL".into(), identity.shell.clone().into_os_string());
+        environment.insert("SHELL".into(), identity.shell.clone());
     }
     Ok(environment)
 }
@@ -340,17 +336,12 @@ fn entrances(listeners: Listeners) -> Entrances {
     Entrances { tcp: captured.chain(explicit).collect(), dns_tcp: listeners.dns_tcp, dns_udp: listeners.dns_udp }
 }
 
-/// Takes the soft limit up to the hard one, in this process alone: the child keeps what it was born with. Returns how many
-/// connections that leaves room for, two descriptors each.
-fn raise_descriptor_limit(quiet: bool) -> Result<usize> {
-    let (_, hard) = getrlimit(Resource::RLIMIT_NOFILE).context("the limit on open files cannot be read")?;
-    setrlimit(Resource::RLIMIT_NOFILE, hard, hard).context("the limit on open files cannot be raised")?;
-    let room = usize::try_from(hard).unwrap_or(usize::MAX).saturating_sub(OTHER_DESCRIPTORS) / 2;
-    if room < 16 {
-        bail!("the hard limit on open files is {hard}, which is too low; raise it with ulimit -Hn");
-    }
+/// How many connections a limit on descriptors leaves room for, two each.
+fn connections(descriptors: u64, quiet: bool) -> Result<usize> {
+    let room = usize::try_from(descriptors).unwrap_or(usize::MAX).saturating_sub(OTHER_DESCRIPTORS) / 2;
+    ensure!(room >= 16, "the hard limit on open files is {descriptors}, which is too low; raise it with ulimit -Hn");
     if room < CONNECTIONS && !quiet {
-        say(&format!("the hard limit on open files is {hard}, so at most {room} connections are served at a time"));
+        say(&format!("the hard limit on open files is {descriptors}, so at most {room} connections are served at a time"));
     }
     Ok(room.min(CONNECTIONS))
 }
@@ -381,7 +372,7 @@ fn report(summary: &Summary, err: &mut dyn Write) {
     let mut text = String::from("sandbox-proxy: refused while the command ran:\n");
     for (refused, times) in &summary.refused {
         let times = if *times == 1 { String::new() } else { format!(" ({times} times)") };
-        text += &format!("  {}{times}\n", refused.reason.escape_debug());
+        text += &format!("  {}{times}\n", printable(&refused.reason));
         if let Some(cure) = &refused.cure {
             text += &format!("    to allow it: {cure}\n");
         }
@@ -391,6 +382,12 @@ fn report(summary: &Summary, err: &mut dyn Write) {
     }
     // Where stderr is closed nobody reads it.
     let _ = err.write_all(text.as_bytes());
+}
+
+/// Text that holds what the sandbox wrote, fit for a terminal.
+fn printable(text: &str) -> String {
+    let show = |c: char| if c.is_control() || ('\u{200b}'..='\u{206f}').contains(&c) { '\u{fffd}' } else { c };
+    text.chars().map(show).collect()
 }
 
 fn say(text: &str) {
