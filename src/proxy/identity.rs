@@ -20,7 +20,7 @@ pub fn of_request<B>(connection: &Arc<Connection>, request: &Request<B>) -> Arc<
         Some(asked) => {
             let mut destination = connection.destination.clone();
             destination.authority.host = asked.host;
-            Arc::new(Connection::new(Arc::clone(&connection.worker), connection.capture, destination))
+            Arc::new(connection.to(destination))
         }
         None => Arc::clone(connection),
     }

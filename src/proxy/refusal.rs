@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use http::header::{ACCEPT, CACHE_CONTROL, CONNECTION, CONTENT_TYPE, HeaderMap, HeaderValue};
-use http::{HeaderName, Method, Response, StatusCode};
+use http::{Method, Response, StatusCode};
 use serde::Serialize;
 
 use crate::audit::AuditUnavailable;
@@ -11,9 +11,7 @@ use crate::policy::Denial;
 use crate::types::Authority;
 
 use super::body::ProxyBody;
-
-/// The header that carries the code of a refusal.
-pub const DENIAL: HeaderName = HeaderName::from_static("x-sandbox-proxy-denial");
+use super::headers::DENIAL;
 
 /// Why a request gets no answer from upstream. `Display` is what the sandbox may read.
 #[derive(Debug, thiserror::Error)]
@@ -84,7 +82,9 @@ impl From<ResolveError> for Refusal {
     fn from(error: ResolveError) -> Self {
         match error {
             ResolveError::Denied(denial) => Self::Denied(denial),
-            ResolveError::NotFound(_) | ResolveError::Unanswered(_) | ResolveError::OwnAddresses => Self::Unresolved(error),
+            ResolveError::NotFound(_) | ResolveError::Unanswered(_) | ResolveError::OwnAddresses => {
+                Self::Unresolved(error)
+            }
         }
     }
 }

@@ -17,8 +17,8 @@ use tokio::sync::Semaphore;
 use crate::dns::ResolveError;
 use crate::types::{Authority, Host, HostName};
 
-use super::datagram;
 use super::names::Synthetic;
+use super::{accept_one, datagram};
 use crate::proxy::Worker;
 
 /// Seconds: short, so that a changed answer is seen soon.
@@ -75,7 +75,7 @@ impl Responder {
     /// Serves a TCP listener; a connection takes many questions, answered in their order.
     pub async fn serve_tcp(self: Arc<Self>, listener: TcpListener) {
         while let Ok(slot) = Arc::clone(&self.connections).acquire_owned().await {
-            let Ok((io, _)) = listener.accept().await else { continue };
+            let io = accept_one(&listener).await;
             let this = Arc::clone(&self);
             tokio::spawn(async move {
                 let _slot = slot;
