@@ -128,5 +128,4 @@ impl fmt::Debug for Injector {
 }
 
 #[cfg(test)]
-#[path = "header_tests.rs"]
 mod tests;
