@@ -17,8 +17,11 @@ use serde_json::Value;
 use crate::internet::internet;
 use crate::rig;
 
-/// The program under test.
-pub const PROGRAM: &str = env!("CARGO_BIN_EXE_sandbox-proxy");
+/// The program under test: `IT_PROGRAM` where the tests run as a user who cannot read the build directory.
+pub fn program() -> String {
+    std::env::var("IT_PROGRAM").unwrap_or_else(|_| env!("CARGO_BIN_EXE_sandbox-proxy").to_owned())
+}
+
 /// The distribution's own clients, not those of a version manager of whoever runs the tests.
 pub const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 /// Longer than any case needs; a run that takes it hangs.
@@ -154,7 +157,7 @@ impl Run {
 
     /// The command line, to be started in some other way; the streams are inherited.
     pub fn to_command(&self) -> Command {
-        let mut command = Command::new(PROGRAM);
+        let mut command = Command::new(program());
         command
             .arg("run")
             .args(&self.options)
