@@ -18,6 +18,7 @@ cases![
     gh,
     git_clone,
     git_push,
+    git_push_chunked,
     git_refused,
     pip,
     pip_refused,
@@ -144,15 +145,28 @@ fn git_clone() {
 }
 
 fn git_push() {
+    push("pushed", 300_000, "");
+}
+
+/// A body that git sends as it makes it. Over HTTP/1.1: sending such a body over HTTP/2, git with libcurl 7.88 (Debian
+/// 12) now and then corrupts it, also where nothing stands between it and the server.
+fn git_push_chunked() {
+    push("chunked", 3_000_000, "-c http.version=HTTP/1.1");
+}
+
+#[track_caller]
+fn push(branch: &str, bytes: usize, options: &str) {
     need("git", "git");
-    let script = "set -e
-        git clone -q https://git.test/project.git && cd project && git checkout -q -b pushed
-        head -c 3000000 /dev/urandom > big && git add big
+    let script = format!(
+        "set -e
+        git clone -q https://git.test/project.git && cd project && git checkout -q -b {branch}
+        head -c {bytes} /dev/urandom > big && git add big
         git -c user.name=s -c user.email=s@git.test commit -q -m second
-        git push -q origin pushed && git rev-parse HEAD";
-    let output = Run::new().allow("git.test").script(script).run();
+        git {options} push -q origin {branch} && git rev-parse HEAD"
+    );
+    let output = Run::new().allow("git.test").script(&script).run();
     output.expect_code(0);
-    assert_eq!(git::tip("pushed").as_deref(), Some(output.stdout.trim()));
+    assert_eq!(git::tip(branch).as_deref(), Some(output.stdout.trim()));
 }
 
 fn git_refused() {

@@ -173,6 +173,25 @@ impl Run {
     }
 }
 
+impl Run {
+    /// As `to_command`, typed into a shell behind `prefix`.
+    pub fn to_shell(&self, shell: &[&str], prefix: &str) -> Command {
+        let direct = self.to_command();
+        let mut command = Command::new(shell[0]);
+        command.args(&shell[1..]).arg(format!("{prefix}{}", self.to_line())).current_dir(self.work()).env_clear();
+        command.envs(direct.get_envs().filter_map(|(name, value)| value.map(|value| (name, value))));
+        command
+    }
+
+    /// The command line as one would type it.
+    pub fn to_line(&self) -> String {
+        let direct = self.to_command();
+        let words = std::iter::once(direct.get_program()).chain(direct.get_args());
+        let quoted = |word: &std::ffi::OsStr| format!("'{}'", word.to_string_lossy().replace('\'', "'\\''"));
+        words.map(quoted).collect::<Vec<_>>().join(" ")
+    }
+}
+
 /// A run that has not ended yet.
 pub struct Running {
     child: Child,
@@ -183,13 +202,8 @@ pub struct Running {
 }
 
 impl Running {
-    /// The launcher's process id.
-    pub fn pid(&self) -> Pid {
+    fn pid(&self) -> Pid {
         Pid::from_raw(self.child.id() as i32)
-    }
-
-    pub fn signal(&self, signal: Signal) {
-        kill(self.pid(), signal).expect("the launcher is alive");
     }
 
     /// Waits for the end; a run that takes a minute is killed and fails.

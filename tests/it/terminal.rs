@@ -8,6 +8,7 @@ use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
 use nix::pty::{Winsize, openpty};
+use nix::unistd::Pid;
 
 use crate::sandbox::need;
 
@@ -60,6 +61,11 @@ impl Terminal {
     pub fn expect(&mut self, text: &str) {
         let found = self.screen.wait_for(text, self.read);
         self.read = found.unwrap_or_else(|screen| panic!("no {text:?} on the screen:\n{}", &screen[self.read..]));
+    }
+
+    /// The command's process id.
+    pub fn pid(&self) -> Pid {
+        Pid::from_raw(self.child.id() as i32)
     }
 
     /// Changes the size of the window.

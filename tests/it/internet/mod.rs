@@ -8,7 +8,7 @@ pub mod pki;
 pub mod rawtls;
 pub mod recorder;
 pub mod sniffer;
-mod websocket;
+pub mod websocket;
 
 use std::future::Future;
 use std::sync::{Arc, OnceLock, mpsc};
