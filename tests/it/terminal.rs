@@ -4,16 +4,17 @@ use std::fs::File;
 use std::io::{Read, Write};
 use std::os::fd::OwnedFd;
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::{Arc, Condvar, Mutex};
+use std::sync::{Arc, Condvar, Mutex, mpsc};
 use std::time::Duration;
 
 use nix::pty::{Winsize, openpty};
+use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
 use crate::sandbox::need;
 
 /// How long a person would wait for the next output.
-const PATIENCE: Duration = Duration::from_secs(30);
+const PATIENCE: Duration = Duration::from_secs(20);
 
 /// A pseudo-terminal of 24 by 80, the controlling terminal of its command.
 pub struct Terminal {
@@ -21,7 +22,7 @@ pub struct Terminal {
     line: OwnedFd,
     screen: Arc<Screen>,
     read: usize,
-    child: Child,
+    child: Option<Child>,
 }
 
 #[derive(Default)]
@@ -48,7 +49,7 @@ impl Terminal {
         let master = File::from(pty.master);
         let (shown, source) = (screen.clone(), master.try_clone().unwrap());
         std::thread::spawn(move || shown.follow(source));
-        Self { keyboard: master, line: pty.slave, screen, read: 0, child }
+        Self { keyboard: master, line: pty.slave, screen, read: 0, child: Some(child) }
     }
 
     /// Types this.
@@ -65,7 +66,7 @@ impl Terminal {
 
     /// The command's process id.
     pub fn pid(&self) -> Pid {
-        Pid::from_raw(self.child.id() as i32)
+        Pid::from_raw(self.child.as_ref().expect("it runs").id() as i32)
     }
 
     /// Changes the size of the window.
@@ -76,10 +77,28 @@ impl Terminal {
         assert!(done.expect("stty is missing: apt-get install coreutils").success());
     }
 
-    /// Waits for the command's end.
+    /// Waits for the command's end; one that does not come is a failure.
+    #[track_caller]
     pub fn wait(mut self) -> ExitStatus {
-        drop(self.line);
-        self.child.wait().unwrap()
+        let (mut child, (sent, ended)) = (self.child.take().expect("it is waited for once"), mpsc::channel());
+        let pid = Pid::from_raw(child.id() as i32);
+        std::thread::spawn(move || sent.send(child.wait()));
+        let status = ended.recv_timeout(PATIENCE);
+        if status.is_err() {
+            let _ = kill(pid, Signal::SIGKILL);
+        }
+        let screen = String::from_utf8_lossy(&self.screen.text.lock().unwrap().0).into_owned();
+        status.unwrap_or_else(|_| panic!("the command does not end; on the screen:\n{screen}")).unwrap()
+    }
+}
+
+impl Drop for Terminal {
+    /// A case that fails leaves nothing running.
+    fn drop(&mut self) {
+        if let Some(mut child) = self.child.take() {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
     }
 }
 
