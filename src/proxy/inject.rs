@@ -32,7 +32,7 @@ pub fn inject<B>(
     if upgrade {
         headers::set_websocket_upgrade(fields);
     }
-    injector.apply(&bindings, fields).map_err(|e| Refusal::NoCredential { secret: e.secret_name })?;
+    injector.apply(&bindings, fields)?;
     Ok(Credentialed { request, bindings })
 }
 

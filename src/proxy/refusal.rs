@@ -6,6 +6,7 @@ use http::{Method, Response, StatusCode};
 use serde::Serialize;
 
 use crate::audit::AuditUnavailable;
+use crate::credentials::header::InjectError;
 use crate::dns::ResolveError;
 use crate::policy::Denial;
 use crate::types::Authority;
@@ -58,11 +59,8 @@ pub enum Refusal {
         reason: String,
     },
     /// A binding's secret cannot be had.
-    #[error("the credential {secret} for this host is not available")]
-    NoCredential {
-        /// The secret's name.
-        secret: String,
-    },
+    #[error(transparent)]
+    NoCredential(#[from] InjectError),
     /// The audit cannot take a row.
     #[error("the proxy cannot record this request, so it does not go on")]
     Unrecorded(#[from] AuditUnavailable),
@@ -100,7 +98,7 @@ impl Refusal {
             Self::Unreachable { .. } => "upstream_unreachable",
             Self::Unverified { .. } => "upstream_unverified",
             Self::BadAnswer { .. } => "upstream_bad_answer",
-            Self::NoCredential { .. } => "credential_unavailable",
+            Self::NoCredential(_) => "credential_unavailable",
             Self::Unrecorded(_) => "audit_unavailable",
         }
     }
@@ -115,7 +113,7 @@ impl Refusal {
             | Self::Unreachable { .. }
             | Self::Unverified { .. }
             | Self::BadAnswer { .. }
-            | Self::NoCredential { .. } => StatusCode::BAD_GATEWAY,
+            | Self::NoCredential(_) => StatusCode::BAD_GATEWAY,
             Self::Unrecorded(_) => StatusCode::SERVICE_UNAVAILABLE,
         }
     }
@@ -130,7 +128,7 @@ impl Refusal {
             | Self::Unreachable { .. }
             | Self::Unverified { .. }
             | Self::BadAnswer { .. }
-            | Self::NoCredential { .. }
+            | Self::NoCredential(_)
             | Self::Unrecorded(_) => None,
         }
     }
@@ -139,14 +137,15 @@ impl Refusal {
     pub fn for_operator(&self) -> String {
         match self {
             Self::Denied(Denial::AddressBlocked { address, .. }) => format!("{self} ({address})"),
+            Self::NoCredential(missing) => format!("{self}: {}", missing.reason),
             _ => self.to_string(),
         }
     }
 
-    /// The cure that the sandbox may read: one that names an address it did not write itself stays outside.
+    /// The cure that the sandbox may read: it names no address that it did not write itself.
     fn cure_inside(&self) -> Option<String> {
         match self {
-            Self::Denied(Denial::AddressBlocked { .. }) => None,
+            Self::Denied(denial) => denial.cure_inside(),
             _ => self.cure(),
         }
     }
