@@ -6,7 +6,12 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 #![allow(clippy::disallowed_methods, reason = "these rules are for the product; tests dial what they like")]
 
+mod address;
+mod authority;
+mod bindings;
+mod cli;
 mod clients;
+mod dns;
 mod escape;
 mod failclosed;
 mod internet;
@@ -15,6 +20,8 @@ mod rig;
 mod sandbox;
 mod secret;
 mod selftest;
+mod steering;
+mod table;
 mod terminal;
 
 use std::collections::BTreeMap;
@@ -39,6 +46,12 @@ macro_rules! cases {
 const GROUPS: &[(&str, &[Case])] = &[
     ("selftest", selftest::CASES),
     ("clients", clients::CASES),
+    ("authority", authority::CASES),
+    ("bindings", bindings::CASES),
+    ("address", address::CASES),
+    ("dns", dns::CASES),
+    ("steering", steering::CASES),
+    ("cli", cli::CASES),
     ("secret", secret::CASES),
     ("escape", escape::CASES),
     ("failclosed", failclosed::CASES),

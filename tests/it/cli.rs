@@ -1,0 +1,3 @@
+//! Placeholder.
+use crate::cases;
+cases![];
