@@ -11,3 +11,6 @@
 pub mod types;
 
 pub mod policy;
+
+
+pub mod launcher;

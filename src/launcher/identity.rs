@@ -1,0 +1,99 @@
+//! Who runs the command: the person who typed it, also when sudo stands between.
+
+use std::ffi::{CString, OsString};
+use std::path::PathBuf;
+
+use nix::errno::Errno;
+use nix::sys::prctl;
+use nix::unistd::{Gid, Uid, User, getegid, geteuid, initgroups, setresgid, setresuid};
+
+use super::control::{Failure, Layer};
+use super::diagnose::{Host, LaunchError, explain};
+
+/// The user that the command runs as.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Identity {
+    /// The user's number.
+    pub uid: u32,
+    /// The group's number.
+    pub gid: u32,
+    /// The home directory. It need not exist or be readable.
+    pub home: PathBuf,
+    /// The name, for `USER` and `LOGNAME`.
+    pub user: OsString,
+    /// The login shell.
+    pub shell: OsString,
+    /// Root, with nobody behind it: what the command may write is limited.
+    pub real_root: bool,
+    /// Root by sudo, and now the user that `SUDO_UID` names.
+    pub from_sudo: bool,
+}
+
+/// As root by sudo becomes the user who called it; else stays who it is. Reads single variables of the environment only.
+///
+/// # Errors
+///
+/// A `SUDO_UID` or `SUDO_GID` that is no number, and the system's refusals.
+pub fn become_invoking_user() -> Result<Identity, LaunchError> {
+    identify().map_err(|failure| explain(failure, &Host::read()))
+}
+
+fn identify() -> Result<Identity, Failure> {
+    let (uid, gid) = (geteuid(), getegid());
+    if !uid.is_root() {
+        // No set-user-ID program: real and effective must agree before a namespace maps only one of them.
+        return describe(uid, gid, std::env::var_os("HOME"), false);
+    }
+    let Some(invoking) = number("SUDO_UID")?.map(Uid::from_raw).filter(|uid| !uid.is_root()) else {
+        return describe(uid, gid, std::env::var_os("HOME"), false);
+    };
+    let group = number("SUDO_GID")?.map(Gid::from_raw);
+    let user = look_up(invoking)?;
+    let group = group.or(user.as_ref().map(|user| user.gid)).ok_or_else(|| {
+        Failure::text(Layer::Identity, "SUDO_GID is missing and the user is not in passwd; start it by sudo, or set it")
+    })?;
+    switch(invoking, group, user.as_ref())?;
+    describe(invoking, group, None, true)
+}
+
+fn number(variable: &str) -> Result<Option<u32>, Failure> {
+    let Some(text) = std::env::var_os(variable).filter(|text| !text.is_empty()) else { return Ok(None) };
+    let number = text.to_str().and_then(|text| text.parse().ok());
+    number.map(Some).ok_or_else(|| Failure::text(Layer::Identity, format!("{variable} is {text:?}, not a number")))
+}
+
+fn look_up(uid: Uid) -> Result<Option<User>, Failure> {
+    User::from_uid(uid).map_err(|errno| Failure::new(Layer::Identity, format!("looking up user {uid}"), errno))
+}
+
+/// Groups first: once the user is changed the right to change groups is gone.
+fn switch(uid: Uid, gid: Gid, user: Option<&User>) -> Result<(), Failure> {
+    let failed = |what: &'static str| move |errno: Errno| Failure::new(Layer::Identity, what, errno);
+    let name = user.and_then(|user| CString::new(user.name.as_bytes()).ok());
+    match name {
+        Some(name) => initgroups(&name, gid).map_err(failed("taking the user's groups"))?,
+        None => nix::unistd::setgroups(&[gid]).map_err(failed("leaving root's groups"))?,
+    }
+    setresgid(gid, gid, gid).map_err(failed("taking the user's group"))?;
+    setresuid(uid, uid, uid).map_err(failed("becoming the user"))?;
+    // A change of user hides /proc/PID from that user; the maps of the new namespace are written there.
+    prctl::set_dumpable(true).map_err(failed("becoming dumpable"))
+}
+
+fn describe(uid: Uid, gid: Gid, home: Option<OsString>, from_sudo: bool) -> Result<Identity, Failure> {
+    let known = look_up(uid)?;
+    let named = |variable: &str| (!from_sudo).then(|| std::env::var_os(variable)).flatten();
+    let known_home = known.as_ref().map(|user| user.dir.clone());
+    let known_shell = known.as_ref().map(|user| user.shell.clone().into_os_string());
+    let known_name = known.map(|user| OsString::from(user.name));
+    let home = home.filter(|home| !home.is_empty()).map(PathBuf::from);
+    Ok(Identity {
+        uid: uid.as_raw(),
+        gid: gid.as_raw(),
+        home: home.or(known_home).filter(|home| home.is_absolute()).unwrap_or_else(|| "/".into()),
+        user: known_name.or_else(|| named("USER")).unwrap_or_else(|| uid.to_string().into()),
+        shell: named("SHELL").or(known_shell).unwrap_or_else(|| "/bin/sh".into()),
+        real_root: uid.is_root(),
+        from_sudo,
+    })
+}

@@ -1,0 +1,272 @@
+//! What a sandbox must not see: credential stores, sockets of the host, other terminals.
+
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::FileTypeExt;
+use std::path::{Component, Path, PathBuf};
+
+use serde::Deserialize;
+
+use super::plan::holds_url_credentials;
+
+/// Larger files are taken to hold credentials without a look.
+const CLEAN_FILE_LIMIT: u64 = 1024 * 1024;
+
+/// `policies/credential-paths.toml`.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Stores {
+    store: Vec<Store>,
+}
+
+/// One program's credentials.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Store {
+    name: String,
+    /// Masked where they exist.
+    #[serde(default)]
+    paths: Vec<String>,
+    /// Settings that may hold credentials: masked unless a look into them shows none.
+    #[serde(default)]
+    unless_clean: Vec<String>,
+}
+
+/// A variable points a credential store at a directory that the command itself needs.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "the credentials of {store} lie in {}, which holds {}; masking it would hide that too: move the credentials or \
+     start elsewhere",
+    path.display(),
+    needed.display()
+)]
+pub struct MaskError {
+    store: String,
+    path: PathBuf,
+    needed: PathBuf,
+}
+
+/// The paths of every credential store that exists, symbolic links resolved.
+///
+/// `variable` reads one variable of the launcher's environment; `needed` are directories that must stay visible: the home
+/// and the working directory.
+///
+/// # Errors
+///
+/// [`MaskError`] when a store is, or holds, one of `needed`.
+pub fn credential_paths(
+    home: &Path,
+    uid: u32,
+    needed: &[PathBuf],
+    variable: &dyn Fn(&str) -> Option<OsString>,
+) -> Result<Vec<PathBuf>, MaskError> {
+    let stores: Stores =
+        toml::from_str(include_str!("../../policies/credential-paths.toml")).expect("compiled in, and tested");
+    let mut found = Vec::new();
+    for store in stores.store {
+        let always = store.paths.iter().map(|pattern| (pattern, false));
+        for (pattern, may_be_clean) in always.chain(store.unless_clean.iter().map(|pattern| (pattern, true))) {
+            let candidates = expand(&pattern.replace("{uid}", &uid.to_string()), home, variable);
+            for path in candidates.into_iter().flat_map(|path| existing(&path)) {
+                if let Some(needed) = needed.iter().find(|needed| needed.starts_with(&path)) {
+                    return Err(MaskError { store: store.name, path, needed: needed.clone() });
+                }
+                if !(may_be_clean && is_clean(&path)) {
+                    found.push(path);
+                }
+            }
+        }
+    }
+    found.sort();
+    found.dedup();
+    Ok(found)
+}
+
+/// The places a pattern stands for: `~`, `$VARIABLE` (a list, where it holds colons) and plain absolute paths. Nothing,
+/// when its variable is not set.
+fn expand(pattern: &str, home: &Path, variable: &dyn Fn(&str) -> Option<OsString>) -> Vec<PathBuf> {
+    let (first, rest) = pattern.split_once('/').unwrap_or((pattern, ""));
+    let bases = match first.strip_prefix('$') {
+        Some(name) => match variable(name).filter(|value| !value.is_empty()) {
+            Some(value) => {
+                value.as_bytes().split(|byte| *byte == b':').map(|part| OsStr::from_bytes(part).into()).collect()
+            }
+            None => default_base(name, home).into_iter().collect(),
+        },
+        None if first == "~" => vec![home.to_owned()],
+        None => vec![PathBuf::from("/")],
+    };
+    let absolute = bases.into_iter().filter(|base| base.is_absolute());
+    absolute.map(|base| if rest.is_empty() { base } else { base.join(rest) }).collect()
+}
+
+/// The XDG Base Directory Specification's defaults, and the two toolchains that have one.
+fn default_base(name: &str, home: &Path) -> Option<PathBuf> {
+    let below = match name {
+        "XDG_CONFIG_HOME" => ".config",
+        "XDG_DATA_HOME" => ".local/share",
+        "XDG_STATE_HOME" => ".local/state",
+        "XDG_CACHE_HOME" => ".cache",
+        "CARGO_HOME" => ".cargo",
+        "GRADLE_USER_HOME" => ".gradle",
+        _ => return None,
+    };
+    Some(home.join(below))
+}
+
+/// What of a path exists, resolved. A `*` that ends the last component stands for any rest of the name.
+fn existing(path: &Path) -> Vec<PathBuf> {
+    let name = path.file_name().map(OsStr::as_bytes).unwrap_or_default();
+    let (Some(prefix), Some(parent)) = (name.strip_suffix(b"*"), path.parent()) else {
+        return path.canonicalize().into_iter().collect();
+    };
+    let entries = std::fs::read_dir(parent).into_iter().flatten().flatten();
+    let named = entries.filter(|entry| entry.file_name().as_bytes().starts_with(prefix));
+    named.filter_map(|entry| entry.path().canonicalize().ok()).collect()
+}
+
+/// Whether a settings file plainly holds no credential. In doubt it does.
+fn is_clean(path: &Path) -> bool {
+    const SIGNS: [&[u8]; 7] = [b"_auth", b"token", b"password", b"passwd", b"secret", b"credential", b"extraheader"];
+    let short = path.metadata().is_ok_and(|data| data.is_file() && data.len() <= CLEAN_FILE_LIMIT);
+    let Some(text) = short.then(|| std::fs::read(path).ok()).flatten() else { return false };
+    let text = text.to_ascii_lowercase();
+    !holds_url_credentials(&text) && SIGNS.iter().all(|sign| memchr::memmem::find(&text, sign).is_none())
+}
+
+/// The sockets in the file system that `table`, the text of `/proc/net/unix`, names.
+///
+/// The network namespace does not keep the command from them. A snapshot: a socket that appears later in a directory that
+/// the command sees is not in it. Only what is a socket counts, so a name with a line break in it can hide nothing else.
+pub fn host_sockets(table: &[u8]) -> Vec<PathBuf> {
+    let names = table.split(|byte| *byte == b'\n').skip(1).filter_map(socket_name);
+    let mut found: Vec<PathBuf> = names.filter_map(resolve_socket).collect();
+    found.sort();
+    found.dedup();
+    found
+}
+
+/// The absolute name at the end of a line; it may itself hold blanks. Abstract names begin with `@`.
+fn socket_name(line: &[u8]) -> Option<&Path> {
+    let mut rest = line;
+    // Num RefCount Protocol Flags Type St Inode, padded with blanks, then one blank and the name.
+    for _ in 0..7 {
+        rest = rest.trim_ascii_start();
+        rest = &rest[rest.iter().position(|byte| *byte == b' ')?..];
+    }
+    let name = rest.get(1..)?;
+    name.starts_with(b"/").then(|| Path::new(OsStr::from_bytes(name)))
+}
+
+fn resolve_socket(name: &Path) -> Option<PathBuf> {
+    let directory = name.parent()?.canonicalize().ok()?;
+    let Some(Component::Normal(file)) = name.components().next_back() else { return None };
+    let path = directory.join(file);
+    path.symlink_metadata().ok()?.file_type().is_socket().then_some(path)
+}
+
+/// The terminals below `directory` (`/dev/pts`) other than `own`: the user's other shells, which a command of the same
+/// user could read from and write to. A snapshot too.
+pub fn other_terminals(directory: &Path, own: &[PathBuf]) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(directory).into_iter().flatten().flatten();
+    let terminals = entries.filter(|entry| entry.file_name().as_bytes().iter().all(u8::is_ascii_digit));
+    terminals.map(|entry| entry.path()).filter(|path| !own.contains(path)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+    use std::os::unix::net::UnixListener;
+
+    use super::*;
+
+    /// A directory that goes with the test.
+    struct Home(PathBuf);
+
+    impl Home {
+        fn new(name: &str) -> Self {
+            let path = std::env::temp_dir().join(format!("masks-{name}-{}", std::process::id()));
+            std::fs::create_dir_all(&path).unwrap();
+            Self(path.canonicalize().unwrap())
+        }
+
+        fn file(&self, path: &str, content: &str) -> PathBuf {
+            let path = self.0.join(path);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(&path, content).unwrap();
+            path
+        }
+
+        fn masks(&self, variables: &[(&str, &str)]) -> Result<Vec<PathBuf>, MaskError> {
+            let read = |name: &str| variables.iter().find(|(known, _)| *known == name).map(|(_, value)| value.into());
+            let masks = credential_paths(&self.0, 1, &[self.0.clone(), self.0.join("work")], &read)?;
+            Ok(masks.into_iter().filter(|path| path.starts_with(&self.0)).collect())
+        }
+    }
+
+    impl Drop for Home {
+        fn drop(&mut self) {
+            let _ = std::fs::remove_dir_all(&self.0);
+        }
+    }
+
+    #[test]
+    fn directories_and_files_that_exist_are_masked() {
+        let home = Home::new("plain");
+        home.file(".ssh/id", "");
+        let netrc = home.file(".netrc", "");
+        home.file(".bashrc", "");
+        assert_eq!(home.masks(&[]).unwrap(), [netrc, home.0.join(".ssh")]);
+    }
+
+    #[test]
+    fn links_are_resolved_first() {
+        let home = Home::new("link");
+        home.file("dotfiles/aws/credentials", "");
+        symlink("dotfiles/aws", home.0.join(".aws")).unwrap();
+        assert_eq!(home.masks(&[]).unwrap(), [home.0.join("dotfiles/aws")]);
+    }
+
+    #[test]
+    fn base_directories_and_variables_are_followed() {
+        let home = Home::new("xdg");
+        let other = home.file("conf/gh/hosts.yml", "");
+        let kube = home.file("elsewhere/kube", "");
+        let variables = [("XDG_CONFIG_HOME", home.0.join("conf")), ("KUBECONFIG", kube.clone())];
+        let variables: Vec<_> = variables.iter().map(|(name, path)| (*name, path.to_str().unwrap())).collect();
+        assert_eq!(home.masks(&variables).unwrap(), [other.parent().unwrap(), &kube]);
+    }
+
+    #[test]
+    fn settings_are_masked_only_when_they_hold_credentials() {
+        let home = Home::new("clean");
+        home.file(".config/pip/pip.conf", "[global]\nindex-url = https://index.test/simple\n");
+        let npmrc = home.file(".npmrc", "//registry.test/:_authToken=x\n");
+        assert_eq!(home.masks(&[]).unwrap(), [npmrc]);
+    }
+
+    #[test]
+    fn a_store_that_holds_the_working_directory_is_refused() {
+        let home = Home::new("holds");
+        home.file("work/x", "");
+        let refused = home.masks(&[("GNUPGHOME", home.0.to_str().unwrap())]).unwrap_err();
+        assert!(refused.to_string().contains("gnupg"), "{refused}");
+    }
+
+    #[test]
+    fn sockets_are_found_with_blanks_in_their_names_and_without_impostors() {
+        let home = Home::new("sockets");
+        let socket = home.0.join("a b");
+        let _listener = UnixListener::bind(&socket).unwrap();
+        let plain = home.file("plain", "");
+        let line = |name: &Path| format!("0000: 00000002 00000000 00010000 0001 01 12345 {}\n", name.display());
+        let table = [
+            "Num Path\n".to_owned(),
+            line(&socket),
+            line(&plain),
+            line(Path::new("@abstract")),
+            line(Path::new("rel")),
+        ];
+        assert_eq!(host_sockets(table.concat().as_bytes()), [socket]);
+    }
+}

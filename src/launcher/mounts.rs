@@ -1,0 +1,131 @@
+//! The file system of a sandbox: a fresh /proc, private directories, files of ours, masks.
+//!
+//! The order matters. /proc comes first, since everything after it names descriptors through it. What the private
+//! directories are to give back is opened before they cover it. Masks come last, so that they cover what was given back.
+
+use std::ffi::{CString, OsStr};
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use nix::errno::Errno;
+use nix::fcntl::{OFlag, open};
+use nix::mount::{MsFlags, mount};
+use nix::sys::stat::Mode;
+
+use super::control::{Failure, Layer};
+use super::plan::{PRIVATE_DIRECTORY, Plan};
+use super::{overrides, private, root};
+
+/// Where the empty file, the empty directory and the files of ours are made. Inside /run, which is private by then.
+pub(super) const STAGE: &str = "/run/sandbox-proxy";
+
+/// Replaces /proc by that of the new process namespace. Without it the command would see the host's processes.
+pub(super) fn fresh_proc() -> Result<(), Failure> {
+    let none: Option<&str> = None;
+    mount(none, "/", none, MsFlags::MS_REC | MsFlags::MS_PRIVATE, none)
+        .map_err(|errno| Failure::new(Layer::Mounts, "making the mounts private", errno))?;
+    let flags = MsFlags::MS_NOSUID | MsFlags::MS_NODEV | MsFlags::MS_NOEXEC;
+    mount(Some("proc"), "/proc", Some("proc"), flags, none)
+        .map_err(|errno| Failure::new(Layer::Proc, "mounting a fresh /proc", errno))
+}
+
+/// Does all the rest. Every failure is final: a mount that is missing hides nothing.
+pub(super) fn set_up(plan: &Plan) -> Result<(), Failure> {
+    private::set_up(plan)?;
+    let stage = Path::new(STAGE);
+    tmpfs(stage, "mode=755")?;
+    let directory = stage.join("empty-directory");
+    let file = stage.join("empty-file");
+    made(&directory, std::fs::create_dir(&directory))?;
+    made(&file, std::fs::write(&file, ""))?;
+    let overlays = overrides::prepare(plan, stage)?;
+    seal(stage)?;
+    for overlay in overlays {
+        overlay.mount()?;
+    }
+    if plan.real_root {
+        root::private_devices()?;
+    }
+    for mask in &plan.masks {
+        hide(Path::new(mask), &directory, &file)?;
+    }
+    if plan.real_root {
+        root::limit_writes(Path::new(&plan.directory))?;
+    }
+    enter(plan)
+}
+
+/// An empty file system of our own on a directory.
+pub(super) fn tmpfs(directory: &Path, options: &str) -> Result<(), Failure> {
+    std::fs::create_dir_all(directory).map_err(|error| failed("creating", directory, &error))?;
+    let flags = MsFlags::MS_NOSUID | MsFlags::MS_NODEV;
+    mount(Some("tmpfs"), directory, Some("tmpfs"), flags, Some(options))
+        .map_err(|errno| failed("mounting a private directory on", directory, &errno.into()))
+}
+
+/// A place in the file system as it is now, whatever will be mounted over it. `None` when it does not exist.
+pub(super) fn hold(path: &Path) -> Result<Option<OwnedFd>, Failure> {
+    match open(path, OFlag::O_PATH | OFlag::O_CLOEXEC, Mode::empty()) {
+        Ok(held) => Ok(Some(held)),
+        // What pid 1 with its capabilities cannot reach, the command cannot reach either.
+        Err(Errno::ENOENT | Errno::ENOTDIR | Errno::EACCES | Errno::ELOOP | Errno::ENXIO) => Ok(None),
+        Err(errno) => Err(failed("opening", path, &errno.into())),
+    }
+}
+
+/// Binds what is held, with all that is mounted below it, onto a path.
+pub(super) fn bind(held: &OwnedFd, target: &Path) -> Result<(), Failure> {
+    let none: Option<&str> = None;
+    mount(Some(&descriptor_path(held)), target, none, MsFlags::MS_BIND | MsFlags::MS_REC, none)
+        .map_err(|errno| failed("binding", target, &errno.into()))
+}
+
+/// The name of a descriptor in /proc: free of blanks, colons and whatever else a mount option would trip over.
+pub(super) fn descriptor_path(held: &OwnedFd) -> PathBuf {
+    PathBuf::from(format!("/proc/self/fd/{}", held.as_raw_fd()))
+}
+
+pub(super) fn failed(doing: &str, path: &Path, error: &std::io::Error) -> Failure {
+    Failure::io(Layer::Mounts, format!("{doing} {}", path.display()), error)
+}
+
+pub(super) fn made(path: &Path, result: std::io::Result<()>) -> Result<(), Failure> {
+    result.map_err(|error| failed("writing", path, &error))
+}
+
+pub(super) fn c_string(path: &Path) -> Result<CString, Failure> {
+    CString::new(path.as_os_str().as_bytes())
+        .map_err(|_| Failure::text(Layer::Mounts, format!("{} holds a null byte", path.display())))
+}
+
+/// Makes the whole stage read-only: every bind and overlay of it is so at one stroke.
+fn seal(stage: &Path) -> Result<(), Failure> {
+    let none: Option<&str> = None;
+    let flags = MsFlags::MS_REMOUNT | MsFlags::MS_RDONLY | MsFlags::MS_NOSUID | MsFlags::MS_NODEV;
+    mount(none, stage, none, flags, none).map_err(|errno| failed("sealing", stage, &errno.into()))
+}
+
+/// Covers a path with emptiness. A path that is gone needs none.
+fn hide(path: &Path, directory: &Path, file: &Path) -> Result<(), Failure> {
+    let Some(held) = hold(path)? else { return Ok(()) };
+    let metadata = std::fs::metadata(descriptor_path(&held)).map_err(|error| failed("looking at", path, &error))?;
+    let empty = if metadata.is_dir() { directory } else { file };
+    let none: Option<&str> = None;
+    // Onto the descriptor, not the path: what was looked at is what is covered.
+    mount(Some(empty), &descriptor_path(&held), none, MsFlags::MS_BIND, none)
+        .map_err(|errno| failed("masking", path, &errno.into()))
+}
+
+/// Goes to the working directory anew, so that the command stands in these mounts, and names the host.
+fn enter(plan: &Plan) -> Result<(), Failure> {
+    let directory = Path::new(&plan.directory);
+    std::env::set_current_dir(directory).map_err(|error| failed("entering", directory, &error))?;
+    nix::unistd::sethostname(OsStr::new(&plan.host_name))
+        .map_err(|errno| Failure::new(Layer::Mounts, "setting the host name", errno))
+}
+
+/// Whether a path lies in the directory of files of ours.
+pub(super) fn is_private_file(path: &Path) -> bool {
+    path.starts_with(PRIVATE_DIRECTORY)
+}

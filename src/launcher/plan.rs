@@ -1,0 +1,235 @@
+//! What a sandbox is to be: everything pid 1 needs to know, decided outside and before. Pure, and so testable without
+//! privileges.
+
+use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
+
+use serde::{Deserialize, Serialize};
+
+/// Where files of the launcher's own lie inside. Read-only there, and gone with the sandbox.
+pub const PRIVATE_DIRECTORY: &str = "/run/sandbox-proxy";
+
+/// Everything about one run. Paths are `OsString` because they need not be UTF-8 and travel to pid 1.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Plan {
+    /// The program, looked up in the `PATH` of `environment`, and its arguments. Not empty.
+    pub command: Vec<OsString>,
+    /// The working directory, absolute.
+    pub directory: OsString,
+    /// The whole environment of the command.
+    pub environment: Vec<(OsString, OsString)>,
+    /// The host name inside; `/etc/hosts` knows it.
+    pub host_name: String,
+    /// The ports to listen on where nf_tables is missing: those the policy names.
+    pub ports: Vec<u16>,
+    /// Files to put in place before the command starts.
+    pub placed: Vec<Placed>,
+    /// What the command must not see: a directory becomes an empty one, anything else an empty file.
+    pub masks: Vec<OsString>,
+    /// `$XDG_RUNTIME_DIR`, which becomes an empty directory of the sandbox's own.
+    pub runtime_directory: Option<OsString>,
+    /// Directories under /run that the command needs nevertheless: those of `PATH`, and the working directory.
+    pub kept: Vec<OsString>,
+    /// Whether /tmp is the sandbox's own, too.
+    pub private_tmp: bool,
+    /// The command runs as the real root of this machine: writes are limited as DESIGN 8 says.
+    pub real_root: bool,
+}
+
+/// A file with content of ours.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Placed {
+    /// Absolute. Below [`PRIVATE_DIRECTORY`], or over a file of the system, whose directory must exist.
+    pub path: OsString,
+    /// Travels beside the plan, not in it.
+    #[serde(skip)]
+    pub content: Vec<u8>,
+}
+
+/// Why an environment could not be made.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum EnvironmentError {
+    /// The name of `--keep-env` cannot be one.
+    #[error("--keep-env {0:?}: a variable's name is not empty and holds no `=`; give the name alone")]
+    BadName(String),
+}
+
+/// The list of `policies/environment.toml`.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Scrub {
+    /// Names that are kept; a final `*` stands for any rest.
+    keep: Vec<String>,
+    /// Names that are not, whatever `keep` says; `*` at either end.
+    never: Vec<String>,
+}
+
+/// The environment that the command may inherit: what `policies/environment.toml` lists, and `keep`, which a person
+/// named, and so holds even against the list of what is never kept.
+///
+/// `names` are those of the environment; `read` is asked only for the values of names that pass. A value with a URL that
+/// holds credentials passes only by `keep`.
+///
+/// # Errors
+///
+/// [`EnvironmentError::BadName`].
+pub fn environment(
+    names: &[OsString],
+    keep: &[String],
+    read: &dyn Fn(&OsStr) -> Option<OsString>,
+) -> Result<BTreeMap<OsString, OsString>, EnvironmentError> {
+    if let Some(bad) = keep.iter().find(|name| name.is_empty() || name.contains(['=', '\0'])) {
+        return Err(EnvironmentError::BadName(bad.clone()));
+    }
+    let scrub: Scrub =
+        toml::from_str(include_str!("../../policies/environment.toml")).expect("compiled in, and tested");
+    let mut kept = BTreeMap::new();
+    for name in names {
+        let asked = keep.iter().any(|wanted| OsStr::new(wanted) == name);
+        let listed = || name.to_str().is_some_and(|name| scrub.lists(name));
+        if !asked && !listed() {
+            continue;
+        }
+        if let Some(value) = read(name).filter(|value| asked || !holds_url_credentials(value.as_bytes())) {
+            kept.insert(name.clone(), value);
+        }
+    }
+    Ok(kept)
+}
+
+impl Scrub {
+    fn lists(&self, name: &str) -> bool {
+        self.keep.iter().any(|pattern| matches(pattern, name))
+            && !self.never.iter().any(|pattern| matches(pattern, name))
+    }
+}
+
+/// `*` at the start or the end of a pattern stands for anything; case counts for nothing, since `https_proxy` and
+/// `HTTPS_PROXY` are one thing to most programs.
+fn matches(pattern: &str, name: &str) -> bool {
+    let (pattern, name) = (pattern.to_ascii_uppercase(), name.to_ascii_uppercase());
+    match (pattern.strip_prefix('*'), pattern.strip_suffix('*')) {
+        (Some(rest), Some(_)) => name.contains(rest.trim_end_matches('*')),
+        (Some(rest), None) => name.ends_with(rest),
+        (None, Some(rest)) => name.starts_with(rest),
+        (None, None) => name == pattern,
+    }
+}
+
+/// Whether some URL in `text` has a user part.
+pub(super) fn holds_url_credentials(text: &[u8]) -> bool {
+    let mut rest = text;
+    while let Some(start) = memchr::memmem::find(rest, b"://") {
+        rest = &rest[start + 3..];
+        let end = rest.iter().position(|byte| b"/?#\"' \t\r\n,".contains(byte)).unwrap_or(rest.len());
+        if rest[..end].contains(&b'@') {
+            return true;
+        }
+    }
+    false
+}
+
+/// `/etc/hosts` inside: localhost and the host name, nothing of the host's.
+pub(super) fn hosts_file(host_name: &str) -> String {
+    format!("127.0.0.1\tlocalhost {host_name}\n::1\tlocalhost ip6-localhost ip6-loopback {host_name}\n")
+}
+
+/// `/etc/resolv.conf` inside. Any nameserver would reach ours; this one does not make clients think of a cache of the
+/// host's. EDNS lets an answer be as long as DNS over UDP allows.
+pub(super) fn resolver_file() -> String {
+    format!("nameserver {}\noptions edns0\n", super::network::OWN_IPV4)
+}
+
+/// `/etc/nsswitch.conf` inside: the host's, but names come from the hosts file and DNS alone. Other sources (resolve,
+/// mdns, mymachines) ask daemons of the host over sockets.
+pub(super) fn name_service_file(original: &str) -> String {
+    let others = original.lines().filter(|line| !line.trim_start().starts_with("hosts:"));
+    others.chain(["hosts: files dns"]).map(|line| format!("{line}\n")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn scrubbed(variables: &[(&str, &str)], keep: &[&str]) -> Vec<String> {
+        let names: Vec<OsString> = variables.iter().map(|(name, _)| name.into()).collect();
+        let keep: Vec<String> = keep.iter().map(|name| (*name).to_owned()).collect();
+        let read = |name: &OsStr| variables.iter().find(|(known, _)| name == *known).map(|(_, value)| value.into());
+        let kept = environment(&names, &keep, &read).unwrap();
+        kept.into_keys().map(|name| name.into_string().unwrap()).collect()
+    }
+
+    macro_rules! scrubs {
+        ($($test:ident: $name:literal = $value:literal, keep $keep:expr => $kept:literal;)*) => {
+            $(#[test]
+            fn $test() {
+                let kept = scrubbed(&[($name, $value)], &$keep);
+                assert_eq!(kept == [$name], $kept, "{kept:?}");
+            })*
+        };
+    }
+
+    scrubs! {
+        path_is_kept: "PATH" = "/bin", keep [] => true;
+        any_locale_is_kept: "LC_MESSAGES" = "C", keep [] => true;
+        toolchain_home_is_kept: "CARGO_HOME" = "/c", keep [] => true;
+        unknown_is_dropped: "DEMO" = "x", keep [] => false;
+        unknown_is_kept_on_request: "DEMO" = "x", keep ["DEMO"] => true;
+        token_is_dropped: "GH_TOKEN" = "x", keep [] => false;
+        lower_case_proxy_is_dropped: "https_proxy" = "http://p", keep [] => false;
+        never_beats_keep_pattern: "LC_API_KEY" = "x", keep [] => false;
+        agent_is_dropped: "SSH_AUTH_SOCK" = "/tmp/a", keep [] => false;
+        preload_is_dropped: "LD_PRELOAD" = "/tmp/a.so", keep [] => false;
+        index_url_is_kept: "PIP_INDEX_URL" = "https://index.test/simple", keep [] => true;
+        index_url_with_credentials_is_dropped: "PIP_INDEX_URL" = "https://u:p@index.test/simple", keep [] => false;
+        second_url_with_credentials_is_dropped: "PIP_EXTRA_INDEX_URL" = "https://a.test https://t@b.test/", keep [] => false;
+        credentials_are_kept_on_request: "PIP_INDEX_URL" = "https://u:p@index.test/", keep ["PIP_INDEX_URL"] => true;
+        an_at_in_a_path_is_no_credential: "PIP_INDEX_URL" = "https://index.test/@scope", keep [] => true;
+    }
+
+    #[test]
+    fn values_of_dropped_names_are_never_read() {
+        let names = ["SECRET_THING".into(), "PATH".into()];
+        let read = |name: &OsStr| {
+            assert_eq!(name, "PATH");
+            Some("/bin".into())
+        };
+        assert_eq!(environment(&names, &[], &read).unwrap().len(), 1);
+    }
+
+    #[test]
+    fn a_value_given_to_keep_env_is_refused() {
+        let refused = environment(&[], &["A=b".to_owned()], &|_| None);
+        assert_eq!(refused, Err(EnvironmentError::BadName("A=b".to_owned())));
+    }
+
+    #[test]
+    fn only_the_hosts_line_of_nsswitch_changes() {
+        let inside = name_service_file("passwd: files systemd\n hosts: mymachines resolve\nnetgroup: nis\n");
+        assert_eq!(inside, "passwd: files systemd\nnetgroup: nis\nhosts: files dns\n");
+    }
+
+    #[test]
+    fn a_plan_travels_whole() {
+        let plan = Plan {
+            command: vec![OsStr::from_bytes(b"\xff").to_owned()],
+            directory: "/".into(),
+            environment: vec![("A".into(), "b".into())],
+            host_name: "h".to_owned(),
+            ports: vec![443],
+            placed: vec![
+                Placed { path: "/a".into(), content: b"one\ntwo".to_vec() },
+                Placed { path: "/b".into(), content: Vec::new() },
+                Placed { path: "/c".into(), content: vec![0, 255] },
+            ],
+            masks: vec!["/m".into()],
+            runtime_directory: None,
+            kept: Vec::new(),
+            private_tmp: false,
+            real_root: true,
+        };
+        let memory = crate::launcher::control::write_plan(&plan).unwrap();
+        assert_eq!(crate::launcher::control::read_plan(memory).unwrap(), plan);
+    }
+}
