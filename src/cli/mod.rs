@@ -80,17 +80,13 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> u8 {
 /// failure from the command's.
 fn usage(error: &clap::Error, args: &[OsString], out: &mut dyn Write, err: &mut dyn Write) -> u8 {
     let text = error.render();
-    match error.kind() {
-        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
-            // A reader that has closed the pipe has seen enough.
-            let _ = write!(out, "{text}");
-            exit::OK
-        }
-        _ => {
-            let _ = write!(err, "{text}");
-            if args.iter().skip(1).any(|arg| arg == "run") { exit::LAUNCHER } else { exit::USAGE }
-        }
+    if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) {
+        // A reader that has closed the pipe has seen enough.
+        let _ = write!(out, "{text}");
+        return exit::OK;
     }
+    let _ = write!(err, "{text}");
+    if args.iter().skip(1).any(|arg| arg == "run") { exit::LAUNCHER } else { exit::USAGE }
 }
 
 #[cfg(test)]
