@@ -1,5 +1,6 @@
 //! The command line: one file per command.
 
+pub mod doctor;
 pub mod policy;
 pub mod policy_options;
 pub mod run;
@@ -68,7 +69,7 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> u8 {
     match cli.command {
         Command::Run(args) => run::run(&args),
         Command::Policy { command } => policy::run(&command, &mut std::io::stdout(), &mut std::io::stderr()),
-        Command::Doctor => 0,
+        Command::Doctor => doctor::run(&mut std::io::stdout()),
         Command::Completions { shell } => {
             clap_complete::generate(shell, &mut Cli::command(), "sandbox-proxy", &mut std::io::stdout());
             exit::OK
@@ -80,17 +81,13 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> u8 {
 /// failure from the command's.
 fn usage(error: &clap::Error, args: &[OsString], out: &mut dyn Write, err: &mut dyn Write) -> u8 {
     let text = error.render();
-    match error.kind() {
-        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
-            // A reader that has closed the pipe has seen enough.
-            let _ = write!(out, "{text}");
-            exit::OK
-        }
-        _ => {
-            let _ = write!(err, "{text}");
-            if args.iter().skip(1).any(|arg| arg == "run") { exit::LAUNCHER } else { exit::USAGE }
-        }
+    if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) {
+        // A reader that has closed the pipe has seen enough.
+        let _ = write!(out, "{text}");
+        return exit::OK;
     }
+    let _ = write!(err, "{text}");
+    if args.iter().skip(1).any(|arg| arg == "run") { exit::LAUNCHER } else { exit::USAGE }
 }
 
 #[cfg(test)]
