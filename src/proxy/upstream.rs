@@ -103,6 +103,9 @@ async fn exchange(
     let sent = match lease.handle() {
         Handle::Http1(handle) => {
             *request.version_mut() = Version::HTTP_11;
+            // An absolute target is for proxies (RFC 9112 section 3.2.1), and many servers refuse one.
+            let target = request.uri().path_and_query().cloned();
+            *request.uri_mut() = target.map(http::Uri::from).unwrap_or_default();
             request.headers_mut().insert(http::header::HOST, connection.host_value.clone());
             if request.headers().contains_key(http::header::EXPECT) {
                 request = hold_for_continue(request);

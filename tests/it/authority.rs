@@ -7,6 +7,7 @@ use serde_json::json;
 
 use crate::cases;
 use crate::internet::internet;
+use crate::internet::rawtls::{RawTls, Step};
 use crate::internet::recorder::Recorder;
 use crate::rig;
 use crate::sandbox::Run;
@@ -16,6 +17,7 @@ cases![
     every_combination_of_names,
     absolute_targets_in_a_connection,
     absolute_targets_at_the_proxy,
+    targets_go_on_in_origin_form,
     ports_and_spellings_of_host,
     streams_are_judged_one_by_one,
     leaves_have_one_name,
@@ -163,6 +165,29 @@ tell(told)
     assert_eq!(got, expected, "{told:#?}");
     assert_eq!(internet().web.requests_with("absolute-at-proxy").len(), 1);
     recorder.assert_nothing();
+}
+
+/// Whatever the client's own form was: many servers refuse an absolute target.
+fn targets_go_on_in_origin_form() {
+    let answer = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n".to_vec();
+    let upstream = RawTls::start("11.22.44.168:443", vec![Step::ReadHead, Step::Send(answer), Step::Close]);
+    internet().dns.set("origin.allowed.test", &["11.22.44.168"]);
+    let code = r#"
+host = "origin.allowed.test"
+told = [["absolute", through_proxy(f"https://{host}/x?y", host)[0]]]
+told += [["absolute in tls", ask(tls(connect(host), host), f"GET https://{host}/x?y HTTP/1.1", f"Host: {host}")[0]]]
+told += [["origin", ask(tls(connect(host), host), "GET /x?y HTTP/1.1", f"Host: {host}")[0]]]
+told += [["h2", h2(tls(connect(host), host, "h2"), [h2_get(host, "/x?y")])[0]]]
+tell(told)
+"#;
+    all_are(&program(Run::new().allow("origin.allowed.test"), code).0, |_| 200.into());
+    let seen = upstream.seen();
+    assert_eq!(seen.len(), 4);
+    for bytes in seen {
+        let head = String::from_utf8_lossy(&bytes).into_owned();
+        let hosts: Vec<&str> = head.lines().filter(|line| line.to_lowercase().starts_with("host:")).collect();
+        assert!(head.starts_with("GET /x?y HTTP/1.1\r\n") && hosts.len() == 1, "{head}");
+    }
 }
 
 fn ports_and_spellings_of_host() {

@@ -135,22 +135,22 @@ def question(name, kind, klass=1, number=0x1234, flags=0x0100, edns=False):
     return head + labels + b"\0" + struct.pack("!HH", kind, klass) + additional
 
 
+def behind_name(reply, at):
+    """Where the name that begins here ends, be it written out or a pointer."""
+    while reply[at] and reply[at] & 0xC0 != 0xC0:
+        at += 1 + reply[at]
+    return at + (2 if reply[at] else 1)
+
+
 def parsed(reply):
     """id, rcode, TC bit, the question's bytes, the addresses of the answer, whether there is an OPT, and the length."""
     number, flags, questions, answers, _, additional = struct.unpack("!6H", reply[:12])
     at = 12
     for _ in range(questions):
-        while reply[at]:
-            at += 1 + reply[at]
-        at += 5
+        at = behind_name(reply, at) + 4
     asked, addresses = reply[12:at], []
     for _ in range(answers):
-        if reply[at] & 0xC0 == 0xC0:
-            at += 2
-        else:
-            while reply[at]:
-                at += 1 + reply[at]
-            at += 1
+        at = behind_name(reply, at)
         kind, _, _, length = struct.unpack("!HHIH", reply[at : at + 10])
         data = reply[at + 10 : at + 10 + length]
         addresses.append(socket.inet_ntop(socket.AF_INET if kind == 1 else socket.AF_INET6, data))

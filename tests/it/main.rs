@@ -9,6 +9,7 @@
 mod address;
 mod authority;
 mod bindings;
+mod carveouts;
 mod cli;
 mod clients;
 mod dns;
@@ -49,6 +50,7 @@ const GROUPS: &[(&str, &[Case])] = &[
     ("authority", authority::CASES),
     ("bindings", bindings::CASES),
     ("address", address::CASES),
+    ("carveouts", carveouts::CASES),
     ("dns", dns::CASES),
     ("steering", steering::CASES),
     ("cli", cli::CASES),
