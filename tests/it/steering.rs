@@ -62,11 +62,15 @@ secret_name = "KEY"
 file = "FILE"
 "#;
 
+fn canary(host: &str) -> String {
+    format!("canary-of-{host}")
+}
+
 /// A run steered by three files, each in a directory of its own, and the audit as the launcher has it, whatever its name.
 fn steered(host: &str) -> (Run, [PathBuf; 3], File) {
     let run = Run::bare();
     let paths = ["policy/policy.toml", "secret/key", "audit/audit.jsonl"].map(|path| run.outside().join(path));
-    let secret = write(&paths[1], "canary-of-steering");
+    let secret = write(&paths[1], &canary(host));
     write(&paths[0], &POLICY.replace("HOST", host).replace("FILE", &secret));
     write(&paths[2], "");
     let root = internet().pki.root_file().display().to_string();
@@ -82,11 +86,11 @@ fn steered(host: &str) -> (Run, [PathBuf; 3], File) {
 #[track_caller]
 fn assert_unmoved(host: &str, output: &Output, mut audit: File) {
     output.expect_code(0).expect_stdout("status 200").expect_stdout("host_not_listed");
-    for shown in ["canary-of-steering", "\"verdict\"", "REVEALED"] {
+    for shown in [&canary(host), "\"verdict\"", "REVEALED"] {
         assert!(!output.stdout.contains(shown), "{shown} was seen inside\n{output:#?}");
     }
     let seen = internet().web.requests(host);
-    assert_eq!(seen.iter().map(|seen| seen.header("x-api-key")).collect::<Vec<_>>(), [["canary-of-steering"]]);
+    assert_eq!(seen.iter().map(|seen| seen.header("x-api-key")).collect::<Vec<_>>(), [[canary(host)]]);
     let mut rows = String::new();
     audit.read_to_string(&mut rows).unwrap();
     let rows: Vec<serde_json::Value> = rows.lines().map(|row| serde_json::from_str(row).unwrap()).collect();
@@ -109,13 +113,14 @@ fn nothing_done_to_paths_changes_the_run() {
             [ \"$path\" = '{policy}' ] && continue
             chmod 777 \"$path\"; rm -f \"$path\"; mv \"$path\" ./moved && echo REVEALED; mv ./copy \"$path\"
         done
-        ls -la '{secret}' \"$(dirname '{secret}')\"; find / -xdev -name key -newermt '-1 hour' -exec cat {{}} + 2>/dev/null
+        ls -la '{secret}' \"$(dirname '{secret}')\"; find {} -name key -exec cat {{}} + 2>/dev/null
         cat /proc/1/fd/* /proc/self/fd/[3-9]* 2>/dev/null; {}",
+        rig::base().display(),
         ASK.replace("HOST", host)
     );
     let output = run.script(&script).run();
     assert_unmoved(host, &output, rows);
-    assert_eq!(fs::read_to_string(secret).unwrap(), "canary-of-steering");
+    assert_eq!(fs::read_to_string(secret).unwrap(), canary(host));
 }
 
 /// Another directory in the place of each does not lead the launcher elsewhere.
@@ -128,7 +133,7 @@ fn directories_are_renamed_while_it_runs() {
         "exec 2>&1
         for directory in {directories} {outside}; do
             mv $directory $directory-away; mkdir -p $directory
-            echo canary-of-another > $directory/key; echo REVEALED > $directory/audit.jsonl
+            echo canary-of-another > $directory/key; echo '\"REVEALED\"' > $directory/audit.jsonl
             cat $directory-away/* $directory-away/*/*
         done; cd /; {}",
         ASK.replace("HOST", host).replace("https://HOST", &format!("https://{host}"))
