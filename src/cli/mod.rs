@@ -1,5 +1,6 @@
 //! The command line: one file per command.
 
+
 pub mod policy;
 pub mod policy_options;
 pub mod run;

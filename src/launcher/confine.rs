@@ -84,9 +84,7 @@ fn scope() -> Result<(), landlock::RulesetError> {
 fn limit_root(plan: &Plan) -> Result<(), Failure> {
     let refused = |error: String| Failure::text(Layer::Landlock, error);
     if landlock_version() < LANDLOCK_FOR_ROOT {
-        return Err(refused(
-            "Landlock of Linux 6.2 or later is missing, and without it root could write anywhere".into(),
-        ));
+        return Err(refused("Landlock of Linux 6.2 or later is missing, and without it root could write anywhere".into()));
     }
     let writes = AccessFs::from_write(LANDLOCK);
     let build = || -> Result<RulesetStatus, landlock::RulesetError> {

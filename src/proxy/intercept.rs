@@ -86,10 +86,7 @@ async fn serve_tls(mut connection: Connection, io: Prefixed) {
 
 /// The name is the handshake's; without one it is the destination's. A name that is not the destination's is answered
 /// under its own certificate, so that the client can read the refusal.
-async fn accept(
-    connection: &mut Connection,
-    io: Prefixed,
-) -> Result<tokio_rustls::server::TlsStream<Prefixed>, Refusal> {
+async fn accept(connection: &mut Connection, io: Prefixed) -> Result<tokio_rustls::server::TlsStream<Prefixed>, Refusal> {
     let broken = |e: std::io::Error| Refusal::Malformed(format!("the TLS handshake failed: {e}"));
     let start = LazyConfigAcceptor::new(Acceptor::default(), io).await.map_err(broken)?;
     let host = match start.client_hello().server_name() {

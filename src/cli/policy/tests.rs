@@ -180,8 +180,6 @@ fn clap_knows_the_modes_of_network() {
 #[ignore]
 fn zz_help() {
     for args in [vec!["policy", "explain", "--help"], vec!["policy", "check", "-h"]] {
-        if let Err(e) = Cli::try_parse_from(args) {
-            eprintln!("{e}");
-        }
+        if let Err(e) = Cli::try_parse_from(args) { eprintln!("{e}"); }
     }
 }
