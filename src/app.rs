@@ -76,8 +76,9 @@ pub enum StartError {
 /// # Errors
 /// [`StartError`]; nothing runs then.
 pub fn start(parts: Parts, entrances: Entrances) -> Result<Running, StartError> {
-    let runtimes: Vec<Runtime> =
-        (0..parts.workers.max(1)).map(|_| Builder::new_current_thread().enable_all().build()).collect::<io::Result<_>>()?;
+    let runtimes: Vec<Runtime> = (0..parts.workers.max(1))
+        .map(|_| Builder::new_current_thread().enable_all().build())
+        .collect::<io::Result<_>>()?;
     let (audit, writer) = audit::start(parts.audit)?;
     let shared = Shared {
         sandbox: parts.sandbox,

@@ -265,7 +265,11 @@ fn cut(text: &str) -> String {
     text[..end].to_owned()
 }
 
-fn write_rows(mut rows: mpsc::Receiver<AuditEvent>, sink: Option<Box<dyn Write + Send>>, broken: &AtomicBool) -> Summary {
+fn write_rows(
+    mut rows: mpsc::Receiver<AuditEvent>,
+    sink: Option<Box<dyn Write + Send>>,
+    broken: &AtomicBool,
+) -> Summary {
     let mut summary = Summary::default();
     let mut counts: HashMap<Refused, usize> = HashMap::new();
     let mut sink = sink.map(|file| std::io::BufWriter::with_capacity(64 * 1024, file));

@@ -91,7 +91,12 @@ impl Resolver {
     ///
     /// # Errors
     /// [`ResolveError`].
-    pub fn check(&self, policy: &Policy, authority: &Authority, answers: &[IpAddr]) -> Result<CheckedAddrs, ResolveError> {
+    pub fn check(
+        &self,
+        policy: &Policy,
+        authority: &Authority,
+        answers: &[IpAddr],
+    ) -> Result<CheckedAddrs, ResolveError> {
         let own = own_addresses().map_err(|_| ResolveError::OwnAddresses)?;
         Ok(policy.check_addresses(authority, answers, &own)?)
     }

@@ -8,46 +8,47 @@ use anyhow::{Context, ensure};
 
 use crate::policy::{NamedText, PolicyOptions};
 
+const HEADING: &str = "Policy";
+
 /// What the sandbox may reach, and with which credentials. Options add to the policy files; a contradiction is an error.
 #[derive(Clone, Debug, Default, clap::Args)]
-#[command(next_help_heading = "Policy")]
 pub struct PolicyArgs {
     /// Read a policy file (TOML); several are joined
-    #[arg(long = "policy", value_name = "FILE")]
+    #[arg(help_heading = HEADING, long = "policy", value_name = "FILE")]
     pub policy: Vec<PathBuf>,
 
     /// Permit https to exactly this host; the port is 443 unless it is given
     ///
     /// No wildcards, schemes or paths. A private address is opened by --allow-cidr, never by its name alone.
-    #[arg(long, value_name = "HOST[:PORT]")]
+    #[arg(help_heading = HEADING, long, value_name = "HOST[:PORT]")]
     pub allow: Vec<String>,
 
     /// Permit no host (the default) or every host; private addresses stay blocked
-    #[arg(long, value_name = "MODE", value_parser = ["none", "all"])]
+    #[arg(help_heading = HEADING, long, value_name = "MODE", value_parser = ["none", "all"])]
     pub network: Option<String>,
 
     /// Permit dialling these addresses by number, on every port
     ///
     /// An entry that lies wholly inside one blocked range, such as 10.1.2.0/24, also opens it for permitted names; a wider
     /// one opens public addresses only. A cloud metadata address opens by an entry of that one address alone.
-    #[arg(long, value_name = "CIDR")]
+    #[arg(help_heading = HEADING, long, value_name = "CIDR")]
     pub allow_cidr: Vec<String>,
 
     /// Open private, loopback and this host's own addresses to permitted names (never cloud metadata addresses)
-    #[arg(long)]
+    #[arg(help_heading = HEADING, long)]
     pub allow_private_ips: bool,
 
     /// Put a secret into a header of https requests, such as 'api.example.com/v1/ Authorization: Bearer {API_KEY}'
     ///
     /// The host has to be permitted as well. Without a path, the binding is for every path; a path is a plain prefix.
-    #[arg(long, value_name = "'HOST[:PORT][/PATH] HEADER: PREFIX{SECRET}SUFFIX'")]
+    #[arg(help_heading = HEADING, long, value_name = "'HOST[:PORT][/PATH] HEADER: PREFIX{SECRET}SUFFIX'")]
     pub bind: Vec<String>,
 
     /// Where a secret comes from: env:VAR, file:PATH or command:CMDLINE
     ///
     /// The sandbox never sees it. A command line is split as a shell does, quotes included, but runs without one: nothing
     /// is expanded.
-    #[arg(long, value_name = "NAME=SOURCE")]
+    #[arg(help_heading = HEADING, long, value_name = "NAME=SOURCE")]
     pub secret: Vec<String>,
 }
 

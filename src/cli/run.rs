@@ -149,18 +149,16 @@ fn read_ca(path: &Path) -> Result<NamedPem> {
     let name = path.display().to_string();
     let context = || format!("--upstream-ca: cannot read {name}");
     let metadata = path.metadata().with_context(context)?;
-    ensure!(metadata.is_file() && metadata.len() <= CA_FILE_MAX, "--upstream-ca: {name} is not a file of at most 8 MiB");
+    ensure!(
+        metadata.is_file() && metadata.len() <= CA_FILE_MAX,
+        "--upstream-ca: {name} is not a file of at most 8 MiB"
+    );
     let bytes = std::fs::read(path).with_context(context)?;
     Ok(NamedPem { name, bytes })
 }
 
 /// Reads the secrets, makes the sandbox's authority and everything that pid 1 needs, and has it set up.
-fn prepare(
-    args: &RunArgs,
-    opened: Opened,
-    identity: &Identity,
-    newborn: &Newborn,
-) -> Result<(Parts, Entrances)> {
+fn prepare(args: &RunArgs, opened: Opened, identity: &Identity, newborn: &Newborn) -> Result<(Parts, Entrances)> {
     let Opened { compiled, sources, audit, upstream_ca } = opened;
     let id = SandboxId::from_bits(random_bits()?);
     let ca = Arc::new(SandboxCa::generate(&id)?);
@@ -280,7 +278,8 @@ fn masks(
 ) -> Result<Vec<PathBuf>> {
     let read = |name: &str| std::env::var_os(name);
     let mut masks = launcher::credential_paths(&identity.home, identity.uid, &needed[..2], &read)?;
-    let bounds = launcher::Bounds { writable: vec![directory.to_owned(), PathBuf::from("/tmp")], needed: needed.to_vec() };
+    let bounds =
+        launcher::Bounds { writable: vec![directory.to_owned(), PathBuf::from("/tmp")], needed: needed.to_vec() };
     for (name, source) in sources {
         match source {
             Source::Env(_) => {}
@@ -341,7 +340,9 @@ fn connections(descriptors: u64, quiet: bool) -> Result<usize> {
     let room = usize::try_from(descriptors).unwrap_or(usize::MAX).saturating_sub(OTHER_DESCRIPTORS) / 2;
     ensure!(room >= 16, "the hard limit on open files is {descriptors}, which is too low; raise it with ulimit -Hn");
     if room < CONNECTIONS && !quiet {
-        say(&format!("the hard limit on open files is {descriptors}, so at most {room} connections are served at a time"));
+        say(&format!(
+            "the hard limit on open files is {descriptors}, so at most {room} connections are served at a time"
+        ));
     }
     Ok(room.min(CONNECTIONS))
 }
@@ -360,7 +361,9 @@ fn conclude(running: Running, quiet: bool, code: u8) -> Result<u8> {
         report(&summary, &mut std::io::stderr().lock());
     }
     match summary.error {
-        Some(error) => Err(anyhow!(error).context("--audit: rows could not be written, and requests were refused since")),
+        Some(error) => {
+            Err(anyhow!(error).context("--audit: rows could not be written, and requests were refused since"))
+        }
         None => Ok(code),
     }
 }

@@ -30,14 +30,14 @@ struct Prepared {
 
 /// A request needs a secret that cannot be had. `Display` is what the sandbox may read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the secret {secret_name}, which {host} needs in the header {header}, cannot be read")]
+#[error("the secret {secret}, which {host} needs in the header {header}, cannot be read")]
 pub struct InjectError {
     /// The host of the binding.
     pub host: Authority,
     /// The header it would set.
     pub header: HeaderName,
-    /// The secret it takes.
-    pub secret_name: String,
+    /// The name of the secret it takes.
+    pub secret: String,
     /// Why it cannot be read, for the operator.
     pub reason: String,
 }
@@ -70,7 +70,7 @@ impl Injector {
                 return Err(InjectError {
                     host: binding.host.clone(),
                     header: binding.header.clone(),
-                    secret_name: binding.secret_name.clone(),
+                    secret: binding.secret_name.clone(),
                     reason: reason.clone(),
                 });
             }
@@ -128,5 +128,4 @@ impl fmt::Debug for Injector {
 }
 
 #[cfg(test)]
-#[path = "header_tests.rs"]
 mod tests;

@@ -235,5 +235,4 @@ fn hidden<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Zeroizing<Vec<u8
 }
 
 #[cfg(test)]
-#[path = "source_tests.rs"]
 mod tests;

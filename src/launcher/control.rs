@@ -135,8 +135,7 @@ pub(super) struct Control(OwnedFd);
 impl Control {
     /// Both ends; messages keep their borders, and closing one end is an end of file at the other.
     pub(super) fn pair() -> Result<(Self, Self), Errno> {
-        let (ours, theirs) =
-            socketpair(AddressFamily::Unix, SockType::SeqPacket, None, SockFlag::SOCK_CLOEXEC)?;
+        let (ours, theirs) = socketpair(AddressFamily::Unix, SockType::SeqPacket, None, SockFlag::SOCK_CLOEXEC)?;
         Ok((Self(ours), Self(theirs)))
     }
 

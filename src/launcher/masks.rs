@@ -88,7 +88,9 @@ fn expand(pattern: &str, home: &Path, variable: &dyn Fn(&str) -> Option<OsString
     let (first, rest) = pattern.split_once('/').unwrap_or((pattern, ""));
     let bases = match first.strip_prefix('$') {
         Some(name) => match variable(name).filter(|value| !value.is_empty()) {
-            Some(value) => value.as_bytes().split(|byte| *byte == b':').map(|part| OsStr::from_bytes(part).into()).collect(),
+            Some(value) => {
+                value.as_bytes().split(|byte| *byte == b':').map(|part| OsStr::from_bytes(part).into()).collect()
+            }
             None => default_base(name, home).into_iter().collect(),
         },
         None if first == "~" => vec![home.to_owned()],
@@ -258,7 +260,13 @@ mod tests {
         let _listener = UnixListener::bind(&socket).unwrap();
         let plain = home.file("plain", "");
         let line = |name: &Path| format!("0000: 00000002 00000000 00010000 0001 01 12345 {}\n", name.display());
-        let table = ["Num Path\n".to_owned(), line(&socket), line(&plain), line(Path::new("@abstract")), line(Path::new("rel"))];
+        let table = [
+            "Num Path\n".to_owned(),
+            line(&socket),
+            line(&plain),
+            line(Path::new("@abstract")),
+            line(Path::new("rel")),
+        ];
         assert_eq!(host_sockets(table.concat().as_bytes()), [socket]);
     }
 }

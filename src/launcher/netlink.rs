@@ -4,9 +4,7 @@ use std::io::IoSlice;
 use std::os::fd::{AsRawFd, OwnedFd};
 
 use nix::errno::Errno;
-use nix::sys::socket::{
-    AddressFamily, MsgFlags, NetlinkAddr, SockFlag, SockProtocol, SockType, recv, sendmsg, socket,
-};
+use nix::sys::socket::{AddressFamily, MsgFlags, NetlinkAddr, SockFlag, SockProtocol, SockType, recv, sendmsg, socket};
 
 /// `NLMSG_ERROR`, which is also the acknowledgement when its code is 0.
 const ERROR: u16 = 2;

@@ -120,7 +120,8 @@ fn let_go_of_terminal() -> std::io::Result<()> {
 /// Reaps and obeys until the command or the launcher ends.
 fn watch(control: &Control, command: Pid) -> Result<(), Failure> {
     let failed = |errno| Failure::new(Layer::Control, "waiting", errno);
-    let signals = SignalFd::with_flags(&SigSet::all(), SfdFlags::SFD_NONBLOCK | SfdFlags::SFD_CLOEXEC).map_err(failed)?;
+    let signals =
+        SignalFd::with_flags(&SigSet::all(), SfdFlags::SFD_NONBLOCK | SfdFlags::SFD_CLOEXEC).map_err(failed)?;
     loop {
         if let Some(end) = reap(control, command)? {
             return tell(control, &end, &[]);

@@ -100,7 +100,8 @@ pub fn environment(
 
 impl Scrub {
     fn lists(&self, name: &str) -> bool {
-        self.keep.iter().any(|pattern| matches(pattern, name)) && !self.never.iter().any(|pattern| matches(pattern, name))
+        self.keep.iter().any(|pattern| matches(pattern, name))
+            && !self.never.iter().any(|pattern| matches(pattern, name))
     }
 }
 

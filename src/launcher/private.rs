@@ -76,7 +76,9 @@ impl Step {
         match self {
             Self::Directory(path) => made(&path, std::fs::create_dir_all(&path)),
             Self::Link(path, target) => match symlink(target, &path) {
-                Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => Err(failed("linking", &path, &error)),
+                Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => {
+                    Err(failed("linking", &path, &error))
+                }
                 Ok(()) | Err(_) => Ok(()),
             },
             Self::Bind(path, held) => {
@@ -163,7 +165,9 @@ mod tests {
             .iter()
             .map(|step| match step {
                 Step::Directory(path) => format!("directory {}", path.strip_prefix(&private).unwrap().display()),
-                Step::Link(path, to) => format!("link {} {}", path.strip_prefix(&private).unwrap().display(), to.display()),
+                Step::Link(path, to) => {
+                    format!("link {} {}", path.strip_prefix(&private).unwrap().display(), to.display())
+                }
                 Step::Bind(path, _) => format!("bind {}", path.strip_prefix(&private).unwrap().display()),
             })
             .collect();

@@ -152,7 +152,9 @@ fn denied_mode_bits() -> Result<Rules, Refused> {
     let opened = |flags: u8| {
         let creating = [u64::from(libc::O_CREAT.cast_unsigned()), TMPFILE];
         let pairs = creating.into_iter().flat_map(|create| SET_ID.map(|bit| (create, bit)));
-        pairs.map(|(create, bit)| rule(&[has_bit(flags, create)?, has_bit(flags + 1, bit)?])).collect::<Result<Vec<_>, _>>()
+        pairs
+            .map(|(create, bit)| rule(&[has_bit(flags, create)?, has_bit(flags + 1, bit)?]))
+            .collect::<Result<Vec<_>, _>>()
     };
     let mut rules = BTreeMap::from([
         (libc::SYS_fchmod, mode(1)?),

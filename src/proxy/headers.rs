@@ -1,8 +1,8 @@
 //! Which headers go on, and in what form.
 
 use http::header::{
-    CONNECTION, CONTENT_LENGTH, COOKIE, HOST, HeaderMap, HeaderName, HeaderValue, PROXY_AUTHENTICATE, PROXY_AUTHORIZATION,
-    TE, TRANSFER_ENCODING, UPGRADE,
+    CONNECTION, CONTENT_LENGTH, COOKIE, HOST, HeaderMap, HeaderName, HeaderValue, PROXY_AUTHENTICATE,
+    PROXY_AUTHORIZATION, TE, TRANSFER_ENCODING, UPGRADE,
 };
 
 const KEEP_ALIVE: HeaderName = HeaderName::from_static("keep-alive");
@@ -32,14 +32,18 @@ pub fn strip_hop_by_hop(headers: &mut HeaderMap) {
     }
 }
 
-/// Takes off what a response must not say to the sandbox: one hop's fields, an offer of another way in, and a length
-/// that a Transfer-Encoding overrides (RFC 9112 section 6.3).
+/// The header that carries the code of a refusal. No upstream may set it.
+pub const DENIAL: HeaderName = HeaderName::from_static("x-sandbox-proxy-denial");
+
+/// Takes off what a response must not say to the sandbox: one hop's fields, an offer of another way in, a refusal that is
+/// not the proxy's, and a length that a Transfer-Encoding overrides (RFC 9112 section 6.3).
 pub fn clean_response(headers: &mut HeaderMap) {
     if headers.contains_key(TRANSFER_ENCODING) {
         headers.remove(CONTENT_LENGTH);
     }
     strip_hop_by_hop(headers);
     headers.remove(ALT_SVC);
+    headers.remove(DENIAL);
 }
 
 /// The protocol that a client asks to change to, when it may: WebSocket only.
@@ -70,7 +74,12 @@ pub fn join_cookies(headers: &mut HeaderMap) {
 }
 
 fn list<'a>(headers: &'a HeaderMap, name: &HeaderName) -> impl Iterator<Item = &'a str> {
-    headers.get_all(name).iter().filter_map(|value| value.to_str().ok()).flat_map(|value| value.split(',')).map(str::trim)
+    headers
+        .get_all(name)
+        .iter()
+        .filter_map(|value| value.to_str().ok())
+        .flat_map(|value| value.split(','))
+        .map(str::trim)
 }
 
 fn named_by_connection(headers: &HeaderMap) -> Vec<HeaderName> {

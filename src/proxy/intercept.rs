@@ -86,7 +86,10 @@ async fn serve_tls(mut connection: Connection, io: Prefixed) {
 
 /// The name is the handshake's; without one it is the destination's. A name that is not the destination's is answered
 /// under its own certificate, so that the client can read the refusal.
-async fn accept(connection: &mut Connection, io: Prefixed) -> Result<tokio_rustls::server::TlsStream<Prefixed>, Refusal> {
+async fn accept(
+    connection: &mut Connection,
+    io: Prefixed,
+) -> Result<tokio_rustls::server::TlsStream<Prefixed>, Refusal> {
     let broken = |e: std::io::Error| Refusal::Malformed(format!("the TLS handshake failed: {e}"));
     let start = LazyConfigAcceptor::new(Acceptor::default(), io).await.map_err(broken)?;
     let host = match start.client_hello().server_name() {
@@ -113,7 +116,7 @@ impl Connection {
         if self.capture.by_address(&self.destination) {
             let mut destination = self.destination.clone();
             destination.authority.host = sni.clone();
-            *self = Self::new(Arc::clone(&self.worker), self.capture, destination);
+            *self = self.to(destination);
         } else {
             self.mismatched_sni = Some(sni.to_string());
         }

@@ -30,8 +30,8 @@ use crate::tls::roots::UpstreamTls;
 use crate::types::Destination;
 
 use body::ProxyBody;
-use capture::Capture;
 use capture::guard::RawSwitch;
+use capture::{Capture, Slot};
 use pool::{Key, Lease, Pool};
 use refusal::{Refusal, RequestHead};
 
@@ -53,6 +53,8 @@ pub struct Worker {
 pub struct Connection {
     /// Who serves it.
     pub worker: Arc<Worker>,
+    /// Its place among the connections.
+    pub slot: Slot,
     /// How it entered.
     pub capture: Capture,
     /// Where it goes.
@@ -67,11 +69,16 @@ pub struct Connection {
 
 impl Connection {
     /// A connection to `destination`.
-    pub fn new(worker: Arc<Worker>, capture: Capture, destination: Destination) -> Self {
+    pub fn new(worker: Arc<Worker>, slot: Slot, capture: Capture, destination: Destination) -> Self {
         let text = destination.authority.to_string();
         let uri_authority = text.parse().expect("a canonical authority is one to http, too");
         let host_value = http::HeaderValue::from_str(&text).expect("a canonical authority is ASCII");
-        Self { worker, capture, destination, mismatched_sni: None, host_value, uri_authority }
+        Self { worker, slot, capture, destination, mismatched_sni: None, host_value, uri_authority }
+    }
+
+    /// The same connection, for a destination that it has named since.
+    pub fn to(&self, destination: Destination) -> Self {
+        Self::new(Arc::clone(&self.worker), self.slot.clone(), self.capture, destination)
     }
 
     /// A row about this connection.

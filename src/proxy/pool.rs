@@ -95,7 +95,14 @@ impl Pool {
             self.idle.fetch_sub(1, Ordering::Relaxed);
             if !idle.handle.is_closed() && idle.since.elapsed() < IDLE_TIME {
                 let (handle, key) = (Some(Handle::Http1(idle.handle)), key.clone());
-                return Some(Lease { handle, peer: idle.peer, reused: true, key, pool: Arc::clone(self), streams: None });
+                return Some(Lease {
+                    handle,
+                    peer: idle.peer,
+                    reused: true,
+                    key,
+                    pool: Arc::clone(self),
+                    streams: None,
+                });
             }
         }
         None

@@ -2,18 +2,17 @@
 
 use bytes::Bytes;
 use http::header::{ACCEPT, CACHE_CONTROL, CONNECTION, CONTENT_TYPE, HeaderMap, HeaderValue};
-use http::{HeaderName, Method, Response, StatusCode};
+use http::{Method, Response, StatusCode};
 use serde::Serialize;
 
 use crate::audit::AuditUnavailable;
+use crate::credentials::header::InjectError;
 use crate::dns::ResolveError;
 use crate::policy::Denial;
 use crate::types::Authority;
 
 use super::body::ProxyBody;
-
-/// The header that carries the code of a refusal.
-pub const DENIAL: HeaderName = HeaderName::from_static("x-sandbox-proxy-denial");
+use super::headers::DENIAL;
 
 /// Why a request gets no answer from upstream. `Display` is what the sandbox may read.
 #[derive(Debug, thiserror::Error)]
@@ -60,11 +59,8 @@ pub enum Refusal {
         reason: String,
     },
     /// A binding's secret cannot be had.
-    #[error("the credential {secret} for this host is not available")]
-    NoCredential {
-        /// The secret's name.
-        secret: String,
-    },
+    #[error(transparent)]
+    NoCredential(#[from] InjectError),
     /// The audit cannot take a row.
     #[error("the proxy cannot record this request, so it does not go on")]
     Unrecorded(#[from] AuditUnavailable),
@@ -84,7 +80,9 @@ impl From<ResolveError> for Refusal {
     fn from(error: ResolveError) -> Self {
         match error {
             ResolveError::Denied(denial) => Self::Denied(denial),
-            ResolveError::NotFound(_) | ResolveError::Unanswered(_) | ResolveError::OwnAddresses => Self::Unresolved(error),
+            ResolveError::NotFound(_) | ResolveError::Unanswered(_) | ResolveError::OwnAddresses => {
+                Self::Unresolved(error)
+            }
         }
     }
 }
@@ -100,7 +98,7 @@ impl Refusal {
             Self::Unreachable { .. } => "upstream_unreachable",
             Self::Unverified { .. } => "upstream_unverified",
             Self::BadAnswer { .. } => "upstream_bad_answer",
-            Self::NoCredential { .. } => "credential_unavailable",
+            Self::NoCredential(_) => "credential_unavailable",
             Self::Unrecorded(_) => "audit_unavailable",
         }
     }
@@ -115,46 +113,39 @@ impl Refusal {
             | Self::Unreachable { .. }
             | Self::Unverified { .. }
             | Self::BadAnswer { .. }
-            | Self::NoCredential { .. } => StatusCode::BAD_GATEWAY,
+            | Self::NoCredential(_) => StatusCode::BAD_GATEWAY,
             Self::Unrecorded(_) => StatusCode::SERVICE_UNAVAILABLE,
         }
     }
 
     /// What the person in charge would add to permit it.
     pub fn cure(&self) -> Option<String> {
-        match self {
-            Self::Denied(denial) => denial.cure(),
-            Self::Malformed(_)
-            | Self::Misdirected { .. }
-            | Self::Unresolved(_)
-            | Self::Unreachable { .. }
-            | Self::Unverified { .. }
-            | Self::BadAnswer { .. }
-            | Self::NoCredential { .. }
-            | Self::Unrecorded(_) => None,
-        }
+        self.denial().and_then(Denial::cure)
     }
 
-    /// The reason for the operator, who may know the address.
+    /// The reason for the operator, who may know the address and why a secret cannot be had.
     pub fn for_operator(&self) -> String {
-        match self {
-            Self::Denied(Denial::AddressBlocked { address, .. }) => format!("{self} ({address})"),
-            _ => self.to_string(),
+        if let Some(Denial::AddressBlocked { address, .. }) = self.denial() {
+            format!("{self} ({address})")
+        } else if let Self::NoCredential(missing) = self {
+            format!("{self}: {}", missing.reason)
+        } else {
+            self.to_string()
         }
     }
 
-    /// The cure that the sandbox may read: one that names an address it did not write itself stays outside.
-    fn cure_inside(&self) -> Option<String> {
-        match self {
-            Self::Denied(Denial::AddressBlocked { .. }) => None,
-            _ => self.cure(),
-        }
+    fn denial(&self) -> Option<&Denial> {
+        if let Self::Denied(denial) = self { Some(denial) } else { None }
     }
 
     /// The answer: JSON where the client accepts it, text elsewhere, and a gRPC status beside it for gRPC.
     pub fn response(&self, asked: Option<&str>, head: &RequestHead) -> Response<ProxyBody> {
-        let explanation =
-            Explanation { error: self.code(), message: self.to_string(), asked, cure: self.cure_inside() };
+        let explanation = Explanation {
+            error: self.code(),
+            message: self.to_string(),
+            asked,
+            cure: self.denial().and_then(Denial::cure_inside),
+        };
         let (kind, text) = if head.json {
             ("application/json", serde_json::to_string(&explanation).unwrap_or_default() + "\n")
         } else {

@@ -29,7 +29,9 @@ pub fn switch(
     headers::clean_response(response.headers_mut());
     headers::set_websocket_upgrade(response.headers_mut());
     raw.set();
+    let slot = connection.slot.clone();
     tokio::spawn(async move {
+        let _slot = slot;
         let (client, server) = match tokio::try_join!(client, server) {
             Ok(both) => both,
             Err(error) => return tracing::debug!(%error, "a change of protocol was not completed"),

@@ -183,5 +183,4 @@ impl rustls::server::ResolvesServerCert for NoCertificate {
 }
 
 #[cfg(test)]
-#[path = "leaf_tests.rs"]
 mod tests;

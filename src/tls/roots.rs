@@ -7,7 +7,7 @@ use std::fs::{self, File};
 use std::io::{self, Read};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use rustls::crypto::CryptoProvider;
 use rustls::crypto::aws_lc_rs::{self, kx_group};
@@ -54,7 +54,8 @@ pub enum Alpn {
 /// TLS settings towards upstreams: the machine's own authorities and those that were added, X25519MLKEM768 first,
 /// sessions resumed.
 pub struct UpstreamTls {
-    pem: Vec<Vec<u8>>,
+    /// Taken when they are decoded.
+    pem: Mutex<Vec<Vec<u8>>>,
     extra: Vec<CertificateDer<'static>>,
     provider: Arc<CryptoProvider>,
     configs: OnceLock<Configs>,
@@ -91,7 +92,12 @@ impl UpstreamTls {
         };
         // Checked here, so that the first use cannot fail.
         ClientConfig::builder_with_provider(Arc::new(provider.clone())).with_safe_default_protocol_versions()?;
-        Ok(Self { pem: found.pem, extra: extra_roots, provider: Arc::new(provider), configs: OnceLock::new() })
+        Ok(Self {
+            pem: Mutex::new(found.pem),
+            extra: extra_roots,
+            provider: Arc::new(provider),
+            configs: OnceLock::new(),
+        })
     }
 
     /// The settings for one kind of connection; the same value each time, so that sessions are resumed.
@@ -111,7 +117,8 @@ impl UpstreamTls {
 
     fn roots(&self) -> RootCertStore {
         let mut roots = RootCertStore::empty();
-        for bytes in &self.pem {
+        let pem = std::mem::take(&mut *self.pem.lock().unwrap_or_else(PoisonError::into_inner));
+        for bytes in &pem {
             // A distribution's bundle may hold one that webpki cannot use; the others are as good as before.
             roots.add_parsable_certificates(CertificateDer::pem_slice_iter(bytes).filter_map(Result::ok));
         }
@@ -257,5 +264,4 @@ fn read(path: &Path, seen: &mut HashSet<(u64, u64)>) -> io::Result<Option<Vec<u8
 }
 
 #[cfg(test)]
-#[path = "roots_tests.rs"]
 mod tests;

@@ -17,8 +17,8 @@ use tokio::sync::Semaphore;
 use crate::dns::ResolveError;
 use crate::types::{Authority, Host, HostName};
 
-use super::datagram;
 use super::names::Synthetic;
+use super::{accept_one, datagram};
 use crate::proxy::Worker;
 
 /// Seconds: short, so that a changed answer is seen soon.
@@ -75,7 +75,7 @@ impl Responder {
     /// Serves a TCP listener; a connection takes many questions, answered in their order.
     pub async fn serve_tcp(self: Arc<Self>, listener: TcpListener) {
         while let Ok(slot) = Arc::clone(&self.connections).acquire_owned().await {
-            let Ok((io, _)) = listener.accept().await else { continue };
+            let io = accept_one(&listener).await;
             let this = Arc::clone(&self);
             tokio::spawn(async move {
                 let _slot = slot;
@@ -126,18 +126,16 @@ impl Responder {
 
     async fn fill(&self, name: &Name, kind: RecordType, reply: &mut Message) -> ResponseCode {
         let Ok(host) = HostName::parse(&name.to_ascii()) else { return ResponseCode::NXDomain };
-        let v4 = match kind {
-            RecordType::A => true,
-            RecordType::AAAA => false,
+        if kind != RecordType::A && kind != RecordType::AAAA {
             // HTTPS and SVCB too: without them a client has no ECH keys and no hint of another port or of HTTP/3.
-            _ => return ResponseCode::NoError,
-        };
+            return ResponseCode::NoError;
+        }
         let addresses = match self.addresses(&host).await {
             Answer::Addresses(addresses) => addresses,
             Answer::NotFound => return ResponseCode::NXDomain,
             Answer::Failed => return ResponseCode::ServFail,
         };
-        for address in addresses.into_iter().filter(|ip| ip.is_ipv4() == v4).take(ADDRESSES) {
+        for address in addresses.into_iter().filter(|ip| ip.is_ipv4() == (kind == RecordType::A)).take(ADDRESSES) {
             let data = match address {
                 IpAddr::V4(v4) => RData::A(A(v4)),
                 IpAddr::V6(v6) => RData::AAAA(AAAA(v6)),

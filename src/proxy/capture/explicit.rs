@@ -14,17 +14,17 @@ use tokio::net::TcpStream;
 
 use crate::types::{Authority, Destination, Host, Scheme};
 
-use super::Capture;
 use super::guard::{Guard, RawSwitch};
+use super::{Capture, Slot};
 use crate::proxy::body::ProxyBody;
 use crate::proxy::refusal::{Refusal, RequestHead};
 use crate::proxy::{Connection, Worker, handle, identity, intercept};
 
 /// Serves one connection to the proxy's own port. Each request on it is judged anew, whatever the one before was for.
-pub async fn serve(worker: Arc<Worker>, io: TcpStream) {
+pub async fn serve(worker: Arc<Worker>, io: TcpStream, slot: Slot) {
     let raw = RawSwitch::default();
     let guarded = Guard::new(io, raw.clone());
-    let service = service_fn(move |request| answer(Arc::clone(&worker), raw.clone(), request));
+    let service = service_fn(move |request| answer(Arc::clone(&worker), slot.clone(), raw.clone(), request));
     let served = intercept::http1_builder().serve_connection(TokioIo::new(guarded), service).with_upgrades().await;
     if let Err(error) = served {
         tracing::debug!(%error, "proxy connection ended");
@@ -33,6 +33,7 @@ pub async fn serve(worker: Arc<Worker>, io: TcpStream) {
 
 async fn answer(
     worker: Arc<Worker>,
+    slot: Slot,
     raw: RawSwitch,
     request: Request<Incoming>,
 ) -> Result<Response<ProxyBody>, Infallible> {
@@ -44,10 +45,10 @@ async fn answer(
         Err(refusal) => return Ok(refusal.response(None, &RequestHead { close: true, ..head })),
     };
     if connect {
-        let connection = Connection::new(worker, Capture::Connect, destination);
+        let connection = Connection::new(worker, slot, Capture::Connect, destination);
         return Ok(tunnel(connection, raw, request, head).await);
     }
-    let connection = Arc::new(Connection::new(worker, Capture::Absolute, destination));
+    let connection = Arc::new(Connection::new(worker, slot, Capture::Absolute, destination));
     handle(connection, raw, request).await
 }
 

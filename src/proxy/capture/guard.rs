@@ -176,7 +176,8 @@ fn frame_of(text: &[u8]) -> Result<Framing, &'static str> {
         if name.eq_ignore_ascii_case(b"host") {
             hosts += 1;
         } else if name.eq_ignore_ascii_case(b"content-length") {
-            let fresh = std::str::from_utf8(value).ok().filter(|v| !v.is_empty() && v.bytes().all(|b| b.is_ascii_digit()));
+            let fresh =
+                std::str::from_utf8(value).ok().filter(|v| !v.is_empty() && v.bytes().all(|b| b.is_ascii_digit()));
             let fresh = fresh.and_then(|v| v.parse::<u64>().ok()).ok_or("content-length")?;
             if length.replace(fresh).is_some() {
                 return Err("content-length-twice");
@@ -372,10 +373,14 @@ mod tests {
     fn good_heads_and_bodies_pass_as_they_are() {
         passes("GET / HTTP/1.1\r\nHost: a\r\n\r\nGET /2 HTTP/1.1\r\nHost: a\r\n\r\n");
         passes("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\n\r\n\nGET /2 HTTP/1.1\r\nHost: a\r\n\r\n");
-        passes("POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: Chunked\r\n\r\n2;x\r\n\n\n\r\n0\r\nT: 1\r\n\r\nGET / HTTP/1.1\r\nHost: a\r\n\r\n");
+        passes(
+            "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: Chunked\r\n\r\n2;x\r\n\n\n\r\n0\r\nT: 1\r\n\r\nGET / HTTP/1.1\r\nHost: a\r\n\r\n",
+        );
         passes("\r\nGET / HTTP/1.1\r\nHost: a\r\n\r\n");
         let long = "x".repeat(100_000);
-        passes(&format!("PUT / HTTP/1.1\r\nHost: a\r\nContent-Length: 100000\r\n\r\n{long}GET / HTTP/1.1\r\nHost: a\r\n\r\n"));
+        passes(&format!(
+            "PUT / HTTP/1.1\r\nHost: a\r\nContent-Length: 100000\r\n\r\n{long}GET / HTTP/1.1\r\nHost: a\r\n\r\n"
+        ));
     }
 
     #[test]

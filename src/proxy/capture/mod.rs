@@ -7,7 +7,22 @@ pub mod guard;
 pub mod names;
 pub mod transparent;
 
+use std::io::ErrorKind;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::OwnedSemaphorePermit;
+
 use crate::types::{Destination, Host};
+
+/// How long a listener rests when the system has no descriptor or memory for another connection.
+const REST: Duration = Duration::from_millis(50);
+
+/// A connection's place among the connections that are served at a time. It is freed when the last part of the connection
+/// ends, a tunnel that grew out of it included.
+#[derive(Clone, Debug)]
+pub struct Slot(pub Arc<OwnedSemaphorePermit>);
 
 /// How a connection entered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,5 +49,20 @@ impl Capture {
     /// which. A client of the explicit proxy says in CONNECT what it wants.
     pub fn by_address(self, destination: &Destination) -> bool {
         self == Self::Transparent && destination.dialled.is_some() && matches!(destination.authority.host, Host::Ip(_))
+    }
+}
+
+/// The next connection. An error that concerns one connection alone is passed over; any other is the system's, which gets
+/// a rest.
+async fn accept_one(listener: &TcpListener) -> TcpStream {
+    loop {
+        match listener.accept().await {
+            Ok((io, _)) => return io,
+            Err(error) if matches!(error.kind(), ErrorKind::ConnectionAborted | ErrorKind::ConnectionReset) => {}
+            Err(error) => {
+                tracing::warn!(%error, "cannot accept");
+                tokio::time::sleep(REST).await;
+            }
+        }
     }
 }

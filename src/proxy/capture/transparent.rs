@@ -3,24 +3,20 @@
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
-use std::time::Duration;
 
 use bytes::Bytes;
 use socket2::SockRef;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
+use tokio::sync::{Semaphore, mpsc};
 
 use crate::policy::Denial;
 use crate::policy::address::AddressClass;
 use crate::types::{Authority, Destination, Host, Scheme};
 
 use super::names::Synthetic;
-use super::{Capture, explicit};
+use super::{Capture, Slot, accept_one, explicit};
 use crate::proxy::refusal::Refusal;
 use crate::proxy::{Connection, Worker, intercept};
-
-/// How long the loop rests when the system has no descriptor or memory for another connection.
-const REST: Duration = Duration::from_millis(50);
 
 /// What a listener is for, and how the original destination of its connections is told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,8 +35,8 @@ pub struct Arrival {
     pub io: std::net::TcpStream,
     /// Which way it came.
     pub entrance: Entrance,
-    /// Freed when the connection ends.
-    pub slot: OwnedSemaphorePermit,
+    /// Its place among the connections.
+    pub slot: Slot,
 }
 
 /// Accepts until the listener fails for good. A slot is taken before a connection is, so at the bound further ones wait in
@@ -53,15 +49,8 @@ pub async fn accept(
 ) {
     let mut turn = 0usize;
     while let Ok(slot) = Arc::clone(&slots).acquire_owned().await {
-        let io = match listener.accept().await.and_then(|(io, _)| io.into_std()) {
-            Ok(io) => io,
-            Err(error) if only_this_connection(&error) => continue,
-            Err(error) => {
-                tracing::warn!(%error, "cannot accept");
-                tokio::time::sleep(REST).await;
-                continue;
-            }
-        };
+        let Ok(io) = accept_one(&listener).await.into_std() else { continue };
+        let slot = Slot(Arc::new(slot));
         turn = (turn + 1) % workers.len();
         if workers[turn].send(Arrival { io, entrance, slot }).await.is_err() {
             return;
@@ -69,31 +58,23 @@ pub async fn accept(
     }
 }
 
-fn only_this_connection(error: &io::Error) -> bool {
-    matches!(
-        error.kind(),
-        io::ErrorKind::ConnectionAborted | io::ErrorKind::ConnectionReset | io::ErrorKind::Interrupted
-    )
-}
-
 /// Serves what a worker is handed, until there is no more.
 pub async fn serve(worker: Arc<Worker>, names: Arc<Synthetic>, mut arrivals: mpsc::Receiver<Arrival>) {
     while let Some(arrival) = arrivals.recv().await {
         let (worker, names) = (Arc::clone(&worker), Arc::clone(&names));
         tokio::spawn(async move {
-            let _slot = arrival.slot;
             let io = TcpStream::from_std(arrival.io).and_then(|io| io.set_nodelay(true).map(|()| io));
             match io {
-                Ok(io) => enter(worker, &names, io, arrival.entrance).await,
+                Ok(io) => enter(worker, &names, io, arrival.entrance, arrival.slot).await,
                 Err(error) => tracing::debug!(%error, "a connection ended before it was served"),
             }
         });
     }
 }
 
-async fn enter(worker: Arc<Worker>, names: &Synthetic, io: TcpStream, entrance: Entrance) {
+async fn enter(worker: Arc<Worker>, names: &Synthetic, io: TcpStream, entrance: Entrance, slot: Slot) {
     let original = match entrance {
-        Entrance::Explicit => return explicit::serve(worker, io).await,
+        Entrance::Explicit => return explicit::serve(worker, io, slot).await,
         Entrance::LocalAddress => io.local_addr(),
         Entrance::OriginalDestination => redirected(&io),
     };
@@ -102,7 +83,7 @@ async fn enter(worker: Arc<Worker>, names: &Synthetic, io: TcpStream, entrance: 
         // Without its destination a connection cannot be judged.
         Err(error) => return tracing::debug!(%error, "a connection without a destination is closed"),
     };
-    let connection = Connection::new(worker, Capture::Transparent, destination(names, original));
+    let connection = Connection::new(worker, slot, Capture::Transparent, destination(names, original));
     if is_own(original.ip()) {
         return refuse_own(&connection, original.ip()).await;
     }
