@@ -106,6 +106,7 @@ fn ctrl_z_and_fg() {
     terminal.expect("ready\r\n");
     terminal.send("\x1a");
     terminal.expect("Stopped");
+    terminal.expect("bash-");
     terminal.send("fg\n");
     terminal.expect("exit 5'");
     terminal.send("again\n");
@@ -148,6 +149,7 @@ fn a_shell_inside_has_job_control() {
     terminal.expect("started\r\n");
     terminal.send("\x1a");
     terminal.expect("Stopped");
+    terminal.expect("bash-");
     terminal.send("fg\n");
     terminal.expect("exec sleep 1000'\r\n");
     terminal.send("\x03");
