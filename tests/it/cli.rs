@@ -1,6 +1,7 @@
 //! The command line: what it takes, what it refuses and how, and that what it says of a policy is what the proxy does.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Command, Output};
 
@@ -146,9 +147,7 @@ fn unusable_values_are_named_with_their_place() {
 fn a_command_that_cannot_be_run() {
     let run = Run::new().file("plain", "text").file("directory/x", "").file("bad", "#!/nowhere/interpreter\n");
     let work = run.work();
-    for name in ["bad"] {
-        fs::set_permissions(work.join(name), std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
-    }
+    fs::set_permissions(work.join("bad"), fs::Permissions::from_mode(0o755)).unwrap();
     drop(run);
     for (command, code, says) in [
         ("no-such-program", 127, "no-such-program"),
@@ -159,9 +158,8 @@ fn a_command_that_cannot_be_run() {
         ("./bad", 127, "./bad"),
         ("", 127, ""),
     ] {
-        let path = |name: &str| {
-            if name.starts_with("./") { work.join(&name[2..]).display().to_string() } else { name.to_owned() }
-        };
+        let path =
+            |name: &str| name.strip_prefix("./").map_or(name.to_owned(), |name| work.join(name).display().to_string());
         let output = Run::new().command(&[&path(command)]).run();
         assert_eq!(output.code, code, "{command:?}\n{output:#?}");
         output.expect_stderr(says.trim_start_matches("./")).expect_stderr("sandbox-proxy: ");
