@@ -217,17 +217,16 @@ tell(0)
 }
 
 fn quiet_is_quiet() {
-    let run = Run::new().arg("--quiet").arg("--allow-cidr").arg("0.0.0.0/0").secret_env("UNUSED", "value");
-    let output = run.script("curl -s https://quiet.evil.test/; true").run();
+    let run = || {
+        let run = Run::new().arg("--allow-cidr").arg("0.0.0.0/0").secret_env("UNUSED", "value");
+        run.script("curl -s https://quiet.evil.test/; true")
+    };
+    let loud = run().run();
+    loud.expect_code(0).expect_stderr("warning: ").expect_stderr("quiet.evil.test is not in this sandbox's policy");
+    let output = run().arg("--quiet").run();
     assert_eq!((output.code, output.stderr.as_str()), (0, ""), "{output:#?}");
-    Run::new()
-        .arg("--quiet")
-        .arg("--secret")
-        .arg("KEY")
-        .script("true")
-        .run()
-        .expect_code(125)
-        .expect_stderr("--secret");
+    let run = Run::new().arg("--quiet").arg("--secret").arg("KEY").script("true");
+    run.run().expect_code(125).expect_stderr("--secret");
 }
 
 fn warnings_come_before_the_command() {
