@@ -12,5 +12,5 @@ pub mod types;
 
 pub mod policy;
 
-pub mod launcher;
 pub mod cli;
+pub mod launcher;

@@ -2,12 +2,14 @@
 //! `/proc/sys/kernel/core_pattern` or a file in /etc would be code run by root outside.
 
 use std::ffi::OsString;
+use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStringExt;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
 use nix::errno::Errno;
 use nix::mount::{MsFlags, mount};
+use nix::unistd::ttyname;
 
 use super::control::Failure;
 use super::mounts::{bind, c_string, failed, hold, made, tmpfs};
@@ -26,6 +28,7 @@ pub(super) fn private_devices() -> Result<(), Failure> {
     for name in NODES {
         nodes.extend(hold(&dev.join(name))?.map(|held| (name, held)));
     }
+    nodes.extend(terminal()?.map(|held| ("console", held)));
     tmpfs(dev, "mode=755")?;
     for (name, held) in nodes {
         let node = dev.join(name);
@@ -44,6 +47,13 @@ pub(super) fn private_devices() -> Result<(), Failure> {
         made(&link, symlink(target, &link))?;
     }
     Ok(())
+}
+
+/// The terminal of the command, which gets a name in the private /dev so that programs that ask for one find it.
+fn terminal() -> Result<Option<OwnedFd>, Failure> {
+    let named =
+        ttyname(std::io::stdin()).or_else(|_| ttyname(std::io::stdout())).or_else(|_| ttyname(std::io::stderr()));
+    named.map_or(Ok(None), |path| hold(&path))
 }
 
 /// Makes every mount nosuid, nodev and read-only but for the working directory, /tmp and what is private.
