@@ -181,9 +181,10 @@ impl Newborn {
         match self.control.send(order, descriptors) {
             Ok(()) => Ok(()),
             // It is gone, but it may have said why.
-            Err(Errno::EPIPE | Errno::ECONNRESET) => match self.report()? {
-                (other, _) => Err(unexpected(&other)),
-            },
+            Err(Errno::EPIPE | Errno::ECONNRESET) => {
+                let (other, _) = self.report()?;
+                Err(unexpected(&other))
+            }
             Err(errno) => Err(Failure::new(Layer::Control, "telling pid 1", errno)),
         }
     }
