@@ -85,7 +85,7 @@ pub struct Newborn {
 
 /// Makes the namespaces and their pid 1, and writes the identity maps. From here on all signals are blocked in this
 /// process (the main thread takes them in [`Newborn::supervise`]), its memory is closed to others of the same user, and
-/// its soft bound on descriptors is the hard one.
+/// its soft bound on descriptors is the hard one. The calling thread must live as long as the sandbox: pid 1 is tied to it.
 ///
 /// # Errors
 ///

@@ -21,8 +21,14 @@ pub fn private_directories(runtime: Option<&Path>, private_tmp: bool) -> Vec<Pat
     if private_tmp {
         directories.push(PathBuf::from("/tmp"));
     }
-    directories.extend(runtime.and_then(|path| path.canonicalize().ok()).filter(|path| path.is_dir()));
+    directories.extend(runtime.and_then(|path| path.canonicalize().ok()).filter(|path| may_be_private(path)));
     directories
+}
+
+/// Whether `$XDG_RUNTIME_DIR` is a directory of its own kind, and not by some mistake one that holds the system.
+fn may_be_private(runtime: &Path) -> bool {
+    let system = ["/dev", "/etc", "/proc", "/sys", "/tmp", "/usr", "/var"].map(Path::new);
+    runtime.is_dir() && !system.iter().any(|needed| needed.starts_with(runtime))
 }
 
 fn real_directory(path: &str) -> Option<PathBuf> {
