@@ -118,7 +118,8 @@ fn default_base(name: &str, home: &Path) -> Option<PathBuf> {
 fn existing(path: &Path) -> Vec<PathBuf> {
     let name = path.file_name().map(OsStr::as_bytes).unwrap_or_default();
     let (Some(prefix), Some(parent)) = (name.strip_suffix(b"*"), path.parent()) else {
-        return path.canonicalize().into_iter().collect();
+        // One call tells that most of them are not there; resolving takes one for each component.
+        return path.symlink_metadata().and_then(|_| path.canonicalize()).into_iter().collect();
     };
     let entries = std::fs::read_dir(parent).into_iter().flatten().flatten();
     let named = entries.filter(|entry| entry.file_name().as_bytes().starts_with(prefix));
