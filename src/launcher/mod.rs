@@ -103,7 +103,9 @@ fn make(body: fn(&Control, &Inherited) -> !) -> Result<Newborn, Failure> {
     // An ignored SIGCHLD, which a parent may leave behind, would take the exit codes away.
     let before = child::set_handler(Signal::SIGCHLD, SigHandler::SigDfl).map_err(failed("watching for the end"))?;
     let inherited = Inherited { mask, child_signal_ignored: matches!(before, SigHandler::SigIgn) };
-    let Some(pid1) = namespace::clone_into_namespaces().map_err(failed("making them"))? else {
+    let Some(pid1) = namespace::clone_into_namespaces()
+        .map_err(failed("creating user, network, mount, process and other namespaces"))?
+    else {
         drop(ours);
         body(&theirs, &inherited)
     };

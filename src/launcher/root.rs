@@ -67,7 +67,7 @@ pub(super) fn limit_writes(directory: &Path) -> Result<(), Failure> {
     }
     let table = std::fs::read("/proc/self/mountinfo").map_err(|error| failed("reading", "/proc".as_ref(), &error))?;
     for path in mount_points(&table) {
-        let writable = own.iter().chain(&WRITABLE.map(Path::new)).any(|tree| path.starts_with(tree));
+        let writable = own.iter().any(|tree| path.starts_with(tree)) || is_private(&path);
         let devices = path.starts_with("/dev");
         let mut set = libc::MOUNT_ATTR_NOSUID;
         if !devices {
@@ -83,6 +83,11 @@ pub(super) fn limit_writes(directory: &Path) -> Result<(), Failure> {
         }
     }
     Ok(())
+}
+
+/// Mounts of the sandbox's own. What is bound back below /run is the host's, and is not among them.
+fn is_private(mount_point: &Path) -> bool {
+    mount_point.starts_with("/dev") || ["/run", "/var/run"].map(Path::new).contains(&mount_point)
 }
 
 /// The mount points of `/proc/self/mountinfo`: the fifth field of each line.
