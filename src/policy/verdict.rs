@@ -1,8 +1,9 @@
 //! The answers of a policy.
 
+use std::fmt;
 use std::net::IpAddr;
 
-use crate::types::{Authority, Scheme};
+use crate::types::{Authority, Host, Scheme};
 
 use super::address::AddressClass;
 
@@ -18,9 +19,20 @@ pub enum Grant {
     },
     /// EgressPolicy, by the address that the client dialled: that very address is dialled, nothing is looked up.
     Egress {
-        /// The entry that matched, or `allow_all`.
+        /// The entry that matched as it was written, or `allow_all`.
         entry: String,
     },
+}
+
+/// As the audit and `policy explain` say it.
+impl fmt::Display for Grant {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NetworkAll => f.write_str("network all"),
+            Self::Host { entry } => write!(f, "network host {entry}"),
+            Self::Egress { entry } => write!(f, "egress {entry}"),
+        }
+    }
 }
 
 /// A permitted request.
@@ -42,6 +54,12 @@ pub enum Denial {
         /// What was asked for.
         authority: Authority,
     },
+    /// A name that means the machine itself (RFC 6761 section 6.3), which no policy permits.
+    #[error("{authority} is a name for the machine itself, which no policy permits")]
+    LocalName {
+        /// What was asked for.
+        authority: Authority,
+    },
     /// The host may be reached, but not in this way.
     #[error("{authority} may be reached over https only, not {scheme}")]
     HttpsOnly {
@@ -59,6 +77,12 @@ pub enum Denial {
         address: IpAddr,
         /// Its class.
         class: AddressClass,
+    },
+    /// The look-up gave no address to check, so there is none to dial.
+    #[error("{authority} has no address")]
+    NoAddress {
+        /// What was asked for.
+        authority: Authority,
     },
     /// The path can be read in two ways, and a binding or rule looks at it.
     #[error("the path is ambiguous: {what}")]
@@ -83,19 +107,83 @@ impl Denial {
     pub fn code(&self) -> &'static str {
         match self {
             Self::NotListed { .. } => "host_not_listed",
+            Self::LocalName { .. } => "local_name",
             Self::HttpsOnly { .. } => "https_only",
             Self::AddressBlocked { .. } => "address_blocked",
+            Self::NoAddress { .. } => "no_address",
             Self::AmbiguousPath { .. } => "ambiguous_path",
             Self::BindingConflict { .. } => "binding_conflict",
         }
     }
 
-    /// The option of `run` that would permit it, where one would.
+    /// The option of `run` that would permit it, where one would. It may name an address that the sandbox has not seen:
+    /// it is for the operator, and [`Self::cure_inside`] is for the sandbox.
     pub fn cure(&self) -> Option<String> {
         match self {
-            Self::NotListed { authority } => Some(format!("--allow {authority}")),
+            Self::NotListed { authority } => Some(cure_of_unlisted(authority)),
             Self::AddressBlocked { address, .. } => Some(format!("--allow-cidr {address}")),
-            Self::HttpsOnly { .. } | Self::AmbiguousPath { .. } | Self::BindingConflict { .. } => None,
+            Self::LocalName { .. }
+            | Self::HttpsOnly { .. }
+            | Self::NoAddress { .. }
+            | Self::AmbiguousPath { .. }
+            | Self::BindingConflict { .. } => None,
         }
+    }
+
+    /// The cure as the sandbox may read it: without an address that it did not write itself.
+    pub fn cure_inside(&self) -> Option<String> {
+        match self {
+            Self::AddressBlocked { authority: Authority { host: Host::Name(name), .. }, .. } => {
+                Some(format!("--allow-cidr with the address of {name}"))
+            }
+            Self::NotListed { .. }
+            | Self::LocalName { .. }
+            | Self::HttpsOnly { .. }
+            | Self::AddressBlocked { .. }
+            | Self::NoAddress { .. }
+            | Self::AmbiguousPath { .. }
+            | Self::BindingConflict { .. } => self.cure(),
+        }
+    }
+}
+
+/// `--allow` takes https alone, so port 80 is answered with the host's https port; and it opens no blocked address.
+fn cure_of_unlisted(authority: &Authority) -> String {
+    match &authority.host {
+        Host::Ip(ip) if AddressClass::of(*ip).is_some() => format!("--allow-cidr {ip}"),
+        Host::Name(_) | Host::Ip(_) if authority.port == 80 => format!("--allow {}", authority.host),
+        Host::Name(_) | Host::Ip(_) => format!("--allow {authority}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn unlisted(text: &str) -> Option<String> {
+        Denial::NotListed { authority: Authority::parse(text, 443).unwrap() }.cure()
+    }
+
+    #[test]
+    fn the_cure_is_the_option_that_would_permit_it() {
+        assert_eq!(unlisted("a.test").as_deref(), Some("--allow a.test"));
+        assert_eq!(unlisted("a.test:8443").as_deref(), Some("--allow a.test:8443"));
+        assert_eq!(unlisted("a.test:80").as_deref(), Some("--allow a.test"));
+        assert_eq!(unlisted("[2606:4700::1]").as_deref(), Some("--allow [2606:4700::1]"));
+        assert_eq!(unlisted("10.0.0.1:5432").as_deref(), Some("--allow-cidr 10.0.0.1"));
+    }
+
+    #[test]
+    fn what_the_sandbox_reads_holds_no_resolved_address() {
+        let blocked = |text: &str| Denial::AddressBlocked {
+            authority: Authority::parse(text, 443).unwrap(),
+            address: IpAddr::from([10, 0, 0, 1]),
+            class: AddressClass::Private,
+        };
+        let by_name = blocked("db.test");
+        assert_eq!(by_name.to_string(), "db.test is at a private address, which is blocked");
+        assert_eq!(by_name.cure().as_deref(), Some("--allow-cidr 10.0.0.1"));
+        assert_eq!(by_name.cure_inside().as_deref(), Some("--allow-cidr with the address of db.test"));
+        assert_eq!(blocked("10.0.0.1").cure_inside().as_deref(), Some("--allow-cidr 10.0.0.1"));
     }
 }

@@ -1,15 +1,16 @@
 //! Names of sandboxes.
 
 use std::fmt;
+use std::sync::Arc;
 
 /// The id of one isolated client: 64 random bits in lower-case hex. It is a name, not a credential.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct SandboxId(String);
+pub struct SandboxId(Arc<str>);
 
 impl SandboxId {
     /// An id from 64 bits of the caller's randomness.
     pub fn from_bits(bits: u64) -> Self {
-        Self(format!("{bits:016x}"))
+        Self(format!("{bits:016x}").into())
     }
 
     /// The id as text.

@@ -1,1 +1,113 @@
-fn main() {}
+//! The product against a little internet of its own: real clients, real kernels, no network of this machine.
+//!
+//! The process enters its namespaces before any thread exists (`rig.rs`), starts the servers (`internet/`), and runs
+//! the cases, each of which starts `sandbox-proxy run` in the host namespace (`sandbox.rs`). An ordinary user runs
+//! them as that user; root runs them as real root, so that both paths of the launcher are shown.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+#![allow(clippy::disallowed_methods, reason = "these rules are for the product; tests dial what they like")]
+
+mod clients;
+mod escape;
+mod failclosed;
+mod internet;
+mod process;
+mod rig;
+mod sandbox;
+mod secret;
+mod selftest;
+mod terminal;
+
+use std::collections::BTreeMap;
+use std::process::ExitCode;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use libtest_mimic::{Arguments, Trial};
+
+/// A named case: it panics when what it shows does not hold.
+pub type Case = (&'static str, fn());
+
+/// The table of a group: each function is one test of its own name.
+#[macro_export]
+macro_rules! cases {
+    ($($case:ident),* $(,)?) => {
+        pub const CASES: &[$crate::Case] = &[$((stringify!($case), $case)),*];
+    };
+}
+
+const GROUPS: &[(&str, &[Case])] = &[
+    ("selftest", selftest::CASES),
+    ("clients", clients::CASES),
+    ("secret", secret::CASES),
+    ("escape", escape::CASES),
+    ("failclosed", failclosed::CASES),
+    ("process", process::CASES),
+];
+
+/// Two cases at a time: the machines this runs on have two processors.
+const PARALLEL: usize = 2;
+
+fn main() -> ExitCode {
+    let mut arguments = Arguments::from_args();
+    arguments.test_threads.get_or_insert(PARALLEL);
+    let selected = selected(&arguments);
+    if arguments.list || selected.is_empty() {
+        return libtest_mimic::run(&arguments, trials(selected, &Arc::default())).exit_code();
+    }
+    rig::enter();
+    internet::start();
+    let clock = Arc::new(Clock { left: AtomicUsize::new(selected.len()), spent: Mutex::default() });
+    let conclusion = libtest_mimic::run(&arguments, trials(selected, &clock));
+    rig::remove_files();
+    conclusion.exit_code()
+}
+
+/// The cases that the arguments ask for, as (group, case).
+fn selected(arguments: &Arguments) -> Vec<(&'static str, Case)> {
+    let all = GROUPS.iter().flat_map(|(group, cases)| cases.iter().map(move |case| (*group, *case)));
+    all.filter(|(group, (name, _))| !arguments.is_filtered_out(&Trial::test(format!("{group}::{name}"), || Ok(()))))
+        .collect()
+}
+
+fn trials(selected: Vec<(&'static str, Case)>, clock: &Arc<Clock>) -> Vec<Trial> {
+    let trial = |(group, (name, case)): (&'static str, Case)| {
+        let clock = clock.clone();
+        Trial::test(format!("{group}::{name}"), move || {
+            let _running = clock.start(group);
+            case();
+            Ok(())
+        })
+    };
+    selected.into_iter().map(trial).collect()
+}
+
+/// How long each group took; printed when its last case ends, so that the result stays the last line.
+#[derive(Default)]
+struct Clock {
+    left: AtomicUsize,
+    spent: Mutex<BTreeMap<&'static str, Duration>>,
+}
+
+struct Running<'a> {
+    clock: &'a Clock,
+    group: &'static str,
+    since: Instant,
+}
+
+impl Clock {
+    fn start(&self, group: &'static str) -> Running<'_> {
+        Running { clock: self, group, since: Instant::now() }
+    }
+}
+
+impl Drop for Running<'_> {
+    fn drop(&mut self) {
+        let mut spent = self.clock.spent.lock().unwrap();
+        *spent.entry(self.group).or_default() += self.since.elapsed();
+        if self.clock.left.fetch_sub(1, Ordering::Relaxed) == 1 {
+            let minutes = spent.iter().map(|(group, time)| format!("{group} {:.2}", time.as_secs_f64() / 60.0));
+            eprintln!("minutes: {}", minutes.collect::<Vec<_>>().join(", "));
+        }
+    }
+}

@@ -1,0 +1,178 @@
+//! Puts a sandbox's proxy together, and takes it down again.
+
+use std::io::{self, Write};
+use std::net::{SocketAddr, TcpListener, UdpSocket};
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use tokio::runtime::{Builder, Runtime};
+use tokio::sync::{Semaphore, mpsc, watch};
+
+use crate::audit::{self, Audit, Summary};
+use crate::dns::{Resolver, ResolverError};
+use crate::proxy::Worker;
+use crate::proxy::capture::dns::Responder;
+use crate::proxy::capture::names::Synthetic;
+use crate::proxy::capture::transparent::{self, Arrival, Entrance};
+use crate::proxy::pool::Pool;
+use crate::sandboxes::Sandbox;
+use crate::tls::UpstreamTls;
+
+/// Connections on their way to a worker; further ones wait in the listener.
+const ARRIVALS: usize = 64;
+/// How long connections may take to notice that the sandbox is gone.
+const DRAIN: Duration = Duration::from_millis(500);
+/// How often idle upstream connections are looked through.
+const SWEEP: Duration = Duration::from_secs(10);
+
+/// The ways in, made inside the sandbox's namespace.
+#[derive(Default)]
+pub struct Entrances {
+    /// TCP listeners, each with what it is for.
+    pub tcp: Vec<(TcpListener, Entrance)>,
+    /// DNS over TCP.
+    pub dns_tcp: Vec<TcpListener>,
+    /// DNS over UDP, with packet information on.
+    pub dns_udp: Vec<UdpSocket>,
+}
+
+/// What a proxy is made of.
+pub struct Parts {
+    /// Whose traffic it carries.
+    pub sandbox: Arc<Sandbox>,
+    /// What upstreams must chain to.
+    pub upstream_tls: Arc<UpstreamTls>,
+    /// Whom to ask for names; empty for the host's own.
+    pub nameservers: Vec<SocketAddr>,
+    /// Where audit rows go.
+    pub audit: Option<Box<dyn Write + Send>>,
+    /// Connections at a time; further ones wait.
+    pub max_connections: usize,
+    /// Threads.
+    pub workers: usize,
+}
+
+/// A proxy that runs.
+pub struct Running {
+    stop: watch::Sender<bool>,
+    workers: Vec<JoinHandle<()>>,
+    writer: JoinHandle<Summary>,
+}
+
+/// Why a proxy does not start.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// The system gives no thread or timer.
+    #[error("the proxy cannot start: {0}")]
+    Io(#[from] io::Error),
+    /// Names cannot be resolved.
+    #[error(transparent)]
+    Resolver(#[from] ResolverError),
+}
+
+/// Starts the proxy's threads. When it returns, the listeners are being served.
+///
+/// # Errors
+/// [`StartError`]; nothing runs then.
+pub fn start(parts: Parts, entrances: Entrances) -> Result<Running, StartError> {
+    let runtimes: Vec<Runtime> = (0..parts.workers.max(1))
+        .map(|_| Builder::new_current_thread().enable_all().build())
+        .collect::<io::Result<_>>()?;
+    let (audit, writer) = audit::start(parts.audit)?;
+    let shared = Shared {
+        sandbox: parts.sandbox,
+        upstream_tls: parts.upstream_tls,
+        nameservers: parts.nameservers,
+        audit,
+        names: Arc::default(),
+    };
+    let (stop, stopped) = watch::channel(false);
+    let (senders, receivers): (Vec<_>, Vec<_>) = runtimes.iter().map(|_| mpsc::channel(ARRIVALS)).unzip();
+    let slots = Arc::new(Semaphore::new(parts.max_connections));
+    let mut entrances = Some(entrances);
+    let mut workers = Vec::new();
+    for (runtime, arrivals) in runtimes.into_iter().zip(receivers) {
+        let worker = shared.worker(&runtime)?;
+        runtime.spawn(transparent::serve(Arc::clone(&worker), Arc::clone(&shared.names), arrivals));
+        runtime.spawn(sweep(Arc::clone(&worker.pool)));
+        if let Some(entrances) = entrances.take() {
+            let _inside = runtime.enter();
+            listen(entrances, &slots, &senders, &Responder::new(worker, Arc::clone(&shared.names)))?;
+        }
+        let (mut stopped, slots, all) = (stopped.clone(), Arc::clone(&slots), parts.max_connections as u32);
+        workers.push(std::thread::Builder::new().name("proxy".into()).spawn(move || {
+            runtime.block_on(async {
+                // The sender is dropped or used at the end, which is the same to a worker.
+                let _ = stopped.changed().await;
+                let _ = tokio::time::timeout(DRAIN, slots.acquire_many(all)).await;
+            });
+        })?);
+    }
+    Ok(Running { stop, workers, writer })
+}
+
+impl Running {
+    /// Ends it: connections get half a second to notice, then every open row is written.
+    pub fn finish(self) -> Summary {
+        // A worker that has ended already needs no telling.
+        let _ = self.stop.send(true);
+        for worker in self.workers {
+            if worker.join().is_err() {
+                tracing::error!("a proxy thread has panicked");
+            }
+        }
+        self.writer.join().unwrap_or_default()
+    }
+}
+
+struct Shared {
+    sandbox: Arc<Sandbox>,
+    upstream_tls: Arc<UpstreamTls>,
+    nameservers: Vec<SocketAddr>,
+    audit: Audit,
+    names: Arc<Synthetic>,
+}
+
+impl Shared {
+    fn worker(&self, runtime: &Runtime) -> Result<Arc<Worker>, ResolverError> {
+        let _inside = runtime.enter();
+        Ok(Arc::new(Worker {
+            sandbox: Arc::clone(&self.sandbox),
+            resolver: Resolver::new(&self.nameservers)?,
+            upstream_tls: Arc::clone(&self.upstream_tls),
+            audit: self.audit.clone(),
+            pool: Arc::new(Pool::default()),
+        }))
+    }
+}
+
+/// Serves every entrance on the runtime that is entered.
+fn listen(
+    entrances: Entrances,
+    slots: &Arc<Semaphore>,
+    workers: &[mpsc::Sender<Arrival>],
+    responder: &Arc<Responder>,
+) -> io::Result<()> {
+    let workers: Arc<[mpsc::Sender<Arrival>]> = workers.into();
+    for (listener, entrance) in entrances.tcp {
+        let listener = tokio::net::TcpListener::from_std(listener)?;
+        tokio::spawn(transparent::accept(listener, entrance, Arc::clone(slots), Arc::clone(&workers)));
+    }
+    for listener in entrances.dns_tcp {
+        let listener = tokio::net::TcpListener::from_std(listener)?;
+        tokio::spawn(Arc::clone(responder).serve_tcp(listener));
+    }
+    for socket in entrances.dns_udp {
+        let socket = tokio::net::UdpSocket::from_std(socket)?;
+        tokio::spawn(Arc::clone(responder).serve_udp(socket));
+    }
+    Ok(())
+}
+
+async fn sweep(pool: Arc<Pool>) {
+    loop {
+        tokio::time::sleep(SWEEP).await;
+        pool.sweep();
+    }
+}

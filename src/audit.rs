@@ -1,0 +1,419 @@
+//! One row for every request, tunnel or refused connection: a bounded queue, one writer thread, JSON lines.
+//!
+//! A row's place in the queue is taken *before* a request goes on ([`Audit::open`]), and the row is written when the
+//! [`Row`] is dropped, so nothing passes unrecorded, whatever ends it. At the bound, requests wait, then are refused.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::io::Write;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant, SystemTime};
+
+use http::Method;
+use http::uri::PathAndQuery;
+use serde::{Serialize, Serializer};
+use time::OffsetDateTime;
+use time::format_description::well_known::Rfc3339;
+use tokio::sync::mpsc;
+
+use crate::policy::Grant;
+use crate::types::{Authority, Destination, SandboxId, Scheme};
+
+/// Rows that may be open or waiting to be written. Each is under 1 KiB but for its path.
+const QUEUE: usize = 16 * 1024;
+/// How long a request waits for a place before it is refused.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// The longest text that a row takes over from the sandbox, in bytes.
+const TEXT_MAX: usize = 2048;
+/// Different refusals that the summary remembers; further ones are counted only.
+const SUMMARY_MAX: usize = 64;
+
+/// What a row says. It is put into words by the writer, so that a request does not wait for that. Times are milliseconds;
+/// `path` has no query; a secret's value never gets here.
+#[derive(Clone, Debug, Serialize)]
+pub struct AuditEvent {
+    /// When the request came, RFC 3339 in UTC.
+    #[serde(serialize_with = "rfc3339")]
+    pub time: SystemTime,
+    /// The sandbox's id.
+    #[serde(serialize_with = "displayed")]
+    pub sandbox: SandboxId,
+    /// How the connection entered: `transparent`, `connect`, `absolute`.
+    pub capture: &'static str,
+    /// `https`, `http` or `tcp`.
+    #[serde(serialize_with = "displayed")]
+    pub scheme: Scheme,
+    /// The HTTP version towards the sandbox.
+    #[serde(skip_serializing_if = "str::is_empty")]
+    pub protocol: &'static str,
+    /// The method.
+    #[serde(skip_serializing_if = "Option::is_none", serialize_with = "cut_if_any")]
+    pub method: Option<Method>,
+    /// Host and port as judged.
+    #[serde(serialize_with = "displayed")]
+    pub authority: Authority,
+    /// The path; its query is left out.
+    #[serde(skip_serializing_if = "Option::is_none", serialize_with = "path_only")]
+    pub path: Option<PathAndQuery>,
+    /// `permit` or `deny`.
+    pub verdict: &'static str,
+    /// The code of a refusal.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub code: Option<&'static str>,
+    /// The reason of a refusal, for the operator: it may name an address.
+    #[serde(skip_serializing_if = "Option::is_none", serialize_with = "cut_if_any")]
+    pub reason: Option<String>,
+    /// What permitted it.
+    #[serde(skip_serializing_if = "Option::is_none", serialize_with = "cut_if_any")]
+    pub rule: Option<Grant>,
+    /// The secrets, by name, that were put in.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub bindings: Vec<String>,
+    /// The address that was dialled.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub upstream: Option<SocketAddr>,
+    /// The status that the sandbox got.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub status: Option<u16>,
+    /// Bytes of the request body that went on.
+    pub bytes_up: u64,
+    /// Bytes of the response body that came back.
+    pub bytes_down: u64,
+    /// Until the response head.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub head_ms: Option<f64>,
+    /// Until the end.
+    pub total_ms: f64,
+    /// The option of `run` that would permit it, for the summary.
+    #[serde(skip)]
+    pub cure: Option<String>,
+}
+
+impl AuditEvent {
+    /// A row about a destination of which nothing more is known yet.
+    pub fn new(sandbox: SandboxId, capture: &'static str, destination: &Destination) -> Self {
+        Self {
+            time: SystemTime::now(),
+            sandbox,
+            capture,
+            scheme: destination.scheme,
+            protocol: "",
+            method: None,
+            authority: destination.authority.clone(),
+            path: None,
+            verdict: "permit",
+            code: None,
+            reason: None,
+            rule: None,
+            bindings: Vec::new(),
+            upstream: None,
+            status: None,
+            bytes_up: 0,
+            bytes_down: 0,
+            head_ms: None,
+            total_ms: 0.0,
+            cure: None,
+        }
+    }
+
+    /// Turns it into a refusal.
+    pub fn deny(&mut self, code: &'static str, reason: String, cure: Option<String>) {
+        self.verdict = "deny";
+        self.code = Some(code);
+        self.reason = Some(reason);
+        self.cure = cure;
+    }
+}
+
+/// The queue was full for five seconds, or the file can no longer be written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the audit cannot take another row")]
+pub struct AuditUnavailable;
+
+/// Hands out rows.
+#[derive(Clone)]
+pub struct Audit {
+    queue: mpsc::Sender<AuditEvent>,
+    broken: Arc<AtomicBool>,
+}
+
+/// Counts of one row that the two directions of a request add to while it runs.
+#[derive(Debug, Default)]
+pub struct Traffic {
+    /// Bytes of the request body.
+    pub up: AtomicU64,
+    /// The request body has gone on to its end.
+    pub up_done: AtomicBool,
+}
+
+/// An open row. It is written when it is dropped.
+pub struct Row {
+    /// The counts of the request's direction.
+    pub traffic: Arc<Traffic>,
+    began: Instant,
+    open: Option<(AuditEvent, mpsc::OwnedPermit<AuditEvent>)>,
+}
+
+/// The end of the audit: what was refused, and whether rows were lost.
+#[derive(Debug, Default)]
+pub struct Summary {
+    /// Each different refusal, with how often it happened, in the order of its first time.
+    pub refused: Vec<(Refused, u64)>,
+    /// Refusals beyond the 64 different ones that are remembered.
+    pub more: u64,
+    /// The error that ended the writing, if one did.
+    pub error: Option<std::io::Error>,
+}
+
+/// A refusal as the summary tells it.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Refused {
+    /// The reason.
+    pub reason: String,
+    /// The option that would permit it.
+    pub cure: Option<String>,
+}
+
+/// Starts the writer. `sink` is the file of `--audit`, opened before the sandbox existed.
+///
+/// # Errors
+/// When the thread cannot be started.
+pub fn start(sink: Option<Box<dyn Write + Send>>) -> std::io::Result<(Audit, JoinHandle<Summary>)> {
+    let (queue, rows) = mpsc::channel(QUEUE);
+    let broken = Arc::new(AtomicBool::new(false));
+    let flag = Arc::clone(&broken);
+    let writer = std::thread::Builder::new().name("audit".into()).spawn(move || write_rows(rows, sink, &flag))?;
+    Ok((Audit { queue, broken }, writer))
+}
+
+impl Audit {
+    /// Takes a place for a row.
+    ///
+    /// # Errors
+    /// [`AuditUnavailable`] when there is none within five seconds or the file cannot be written: the request must not
+    /// go on.
+    pub async fn open(&self, event: AuditEvent) -> Result<Row, AuditUnavailable> {
+        if self.broken.load(Ordering::Relaxed) {
+            return Err(AuditUnavailable);
+        }
+        let place = match self.queue.clone().try_reserve_owned() {
+            Ok(place) => place,
+            Err(_) => match tokio::time::timeout(PATIENCE, self.queue.clone().reserve_owned()).await {
+                Ok(Ok(place)) => place,
+                Ok(Err(_)) | Err(_) => return Err(AuditUnavailable),
+            },
+        };
+        Ok(Row { traffic: Arc::default(), began: Instant::now(), open: Some((event, place)) })
+    }
+}
+
+impl Row {
+    /// What will be written.
+    pub fn event(&mut self) -> &mut AuditEvent {
+        &mut self.open.as_mut().expect("a row is open until it is dropped").0
+    }
+
+    /// Notes that the response head went out.
+    pub fn head(&mut self, status: u16) {
+        let elapsed = self.elapsed_ms();
+        let event = self.event();
+        event.status = Some(status);
+        event.head_ms = Some(elapsed);
+    }
+
+    fn elapsed_ms(&self) -> f64 {
+        (self.began.elapsed().as_micros() as f64) / 1000.0
+    }
+}
+
+impl Drop for Row {
+    fn drop(&mut self) {
+        let total_ms = self.elapsed_ms();
+        if let Some((mut event, place)) = self.open.take() {
+            event.total_ms = total_ms;
+            event.bytes_up = self.traffic.up.load(Ordering::Relaxed);
+            place.send(event);
+        }
+    }
+}
+
+fn rfc3339<S: Serializer>(time: &SystemTime, out: S) -> Result<S::Ok, S::Error> {
+    out.serialize_str(&OffsetDateTime::from(*time).format(&Rfc3339).unwrap_or_default())
+}
+
+fn displayed<T: fmt::Display, S: Serializer>(value: &T, out: S) -> Result<S::Ok, S::Error> {
+    out.collect_str(value)
+}
+
+fn cut_if_any<T: fmt::Display, S: Serializer>(value: &Option<T>, out: S) -> Result<S::Ok, S::Error> {
+    out.serialize_str(&cut(&value.as_ref().map(T::to_string).unwrap_or_default()))
+}
+
+fn path_only<S: Serializer>(value: &Option<PathAndQuery>, out: S) -> Result<S::Ok, S::Error> {
+    out.serialize_str(&cut(value.as_ref().map_or("", PathAndQuery::path)))
+}
+
+/// Text of the sandbox's, cut to 2 KiB at a character border. JSON escapes the rest.
+fn cut(text: &str) -> String {
+    let mut end = text.len().min(TEXT_MAX);
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    text[..end].to_owned()
+}
+
+fn write_rows(
+    mut rows: mpsc::Receiver<AuditEvent>,
+    sink: Option<Box<dyn Write + Send>>,
+    broken: &AtomicBool,
+) -> Summary {
+    let mut summary = Summary::default();
+    let mut counts: HashMap<Refused, usize> = HashMap::new();
+    let mut sink = sink.map(|file| std::io::BufWriter::with_capacity(64 * 1024, file));
+    let mut batch = Vec::with_capacity(256);
+    while rows.blocking_recv_many(&mut batch, 256) > 0 {
+        for event in batch.drain(..) {
+            summary.note(&event, &mut counts);
+            if let Some(Err(error)) = sink.as_mut().map(|sink| write_row(sink, &event)) {
+                broken.store(true, Ordering::Relaxed);
+                summary.error.get_or_insert(error);
+                sink = None;
+            }
+        }
+        if let (true, Some(Err(error))) = (rows.is_empty(), sink.as_mut().map(Write::flush)) {
+            broken.store(true, Ordering::Relaxed);
+            summary.error.get_or_insert(error);
+            sink = None;
+        }
+    }
+    summary
+}
+
+fn write_row(sink: &mut impl Write, event: &AuditEvent) -> std::io::Result<()> {
+    serde_json::to_writer(&mut *sink, event)?;
+    sink.write_all(b"\n")
+}
+
+impl Summary {
+    fn note(&mut self, event: &AuditEvent, counts: &mut HashMap<Refused, usize>) {
+        let Some(reason) = &event.reason else { return };
+        let refused = Refused { reason: reason.clone(), cure: event.cure.clone() };
+        match counts.get(&refused) {
+            Some(&at) => self.refused[at].1 += 1,
+            None if self.refused.len() < SUMMARY_MAX => {
+                counts.insert(refused.clone(), self.refused.len());
+                self.refused.push((refused, 1));
+            }
+            None => self.more += 1,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Mutex;
+
+    #[derive(Clone, Default)]
+    struct Shared(Arc<Mutex<Vec<u8>>>);
+
+    impl Write for Shared {
+        fn write(&mut self, buf: &[u8]) -> std::io::Result<usize> {
+            self.0.lock().unwrap().extend_from_slice(buf);
+            Ok(buf.len())
+        }
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+
+    struct Full;
+
+    impl Write for Full {
+        fn write(&mut self, _: &[u8]) -> std::io::Result<usize> {
+            Err(std::io::Error::from_raw_os_error(libc::ENOSPC))
+        }
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+
+    fn runtime() -> tokio::runtime::Runtime {
+        tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap()
+    }
+
+    fn denied(reason: &str) -> AuditEvent {
+        let authority = Authority::parse("a.test:8443", 443).unwrap();
+        let destination = Destination { authority, scheme: Scheme::Https, dialled: None };
+        let mut event = AuditEvent::new(SandboxId::from_bits(1), "connect", &destination);
+        event.path = Some("/a?key=v".parse().unwrap());
+        event.deny("host_not_listed", reason.into(), None);
+        event
+    }
+
+    #[test]
+    fn a_row_is_one_line_and_is_written_when_it_is_dropped() {
+        let sink = Shared::default();
+        let (audit, writer) = start(Some(Box::new(sink.clone()))).unwrap();
+        runtime().block_on(async {
+            let mut row = audit.open(denied("no\n{\"verdict\":\"permit\"}\u{202e}")).await.unwrap();
+            row.traffic.up.store(7, Ordering::Relaxed);
+            row.head(403);
+            drop(row);
+            drop(audit.open(denied("no")).await.unwrap());
+            drop(audit.open(denied("no")).await.unwrap());
+        });
+        drop(audit);
+        let summary = writer.join().unwrap();
+        assert_eq!(summary.refused.iter().map(|(_, n)| *n).collect::<Vec<_>>(), [1, 2]);
+        let text = String::from_utf8(sink.0.lock().unwrap().clone()).unwrap();
+        assert_eq!(text.lines().count(), 3);
+        let row: serde_json::Value = serde_json::from_str(text.lines().next().unwrap()).unwrap();
+        assert_eq!((&row["bytes_up"], &row["status"], &row["path"]), (&7.into(), &403.into(), &"/a".into()));
+        assert_eq!((&row["authority"], &row["sandbox"]), (&"a.test:8443".into(), &"0000000000000001".into()));
+    }
+
+    #[test]
+    fn a_full_disk_refuses_what_follows() {
+        let (audit, writer) = start(Some(Box::new(Full))).unwrap();
+        let broken = Arc::clone(&audit.broken);
+        runtime().block_on(async { drop(audit.open(denied("no")).await.unwrap()) });
+        while !broken.load(Ordering::Relaxed) {
+            std::thread::yield_now();
+        }
+        runtime().block_on(async { assert_eq!(audit.open(denied("no")).await.err(), Some(AuditUnavailable)) });
+        drop(audit);
+        assert!(writer.join().unwrap().error.is_some());
+    }
+
+    #[test]
+    fn a_full_queue_makes_a_request_wait_and_then_refuses_it() {
+        let (queue, mut rows) = mpsc::channel(1);
+        let audit = Audit { queue, broken: Arc::default() };
+        runtime().block_on(async {
+            let first = audit.open(denied("first")).await.unwrap();
+            assert_eq!(audit.open(denied("second")).await.err(), Some(AuditUnavailable));
+            drop(first);
+            assert_eq!(rows.recv().await.unwrap().reason.as_deref(), Some("first"));
+            assert!(audit.open(denied("third")).await.is_ok());
+        });
+    }
+
+    #[test]
+    fn the_summary_is_bounded() {
+        let mut summary = Summary::default();
+        let mut counts = HashMap::new();
+        for i in 0..100 {
+            summary.note(&denied(&i.to_string()), &mut counts);
+        }
+        assert_eq!((summary.refused.len(), summary.more), (64, 36));
+    }
+
+    #[test]
+    fn long_text_is_cut_at_a_character_border() {
+        assert_eq!(cut(&"\u{20ac}".repeat(1000)).len(), 2046);
+    }
+}

@@ -1,0 +1,77 @@
+//! The policy options that `run` and `policy explain` share.
+
+use std::fs::File;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, ensure};
+
+use crate::policy::{NamedText, PolicyOptions};
+
+const HEADING: &str = "Policy";
+
+/// What the sandbox may reach, and with which credentials. Options add to the policy files; a contradiction is an error.
+#[derive(Clone, Debug, Default, clap::Args)]
+pub struct PolicyArgs {
+    /// Read a policy file (TOML); several are joined
+    #[arg(help_heading = HEADING, long = "policy", value_name = "FILE")]
+    pub policy: Vec<PathBuf>,
+
+    /// Permit https to exactly this host; the port is 443 unless it is given
+    ///
+    /// No wildcards, schemes or paths. A private address is opened by --allow-cidr, never by its name alone.
+    #[arg(help_heading = HEADING, long, value_name = "HOST[:PORT]")]
+    pub allow: Vec<String>,
+
+    /// Permit no host (the default) or every host; private addresses stay blocked
+    #[arg(help_heading = HEADING, long, value_name = "MODE", value_parser = ["none", "all"])]
+    pub network: Option<String>,
+
+    /// Permit dialling these addresses by number, on every port
+    ///
+    /// An entry that lies wholly inside one blocked range, such as 10.1.2.0/24, also opens it for permitted names; a wider
+    /// one opens public addresses only. A cloud metadata address opens by an entry of that one address alone.
+    #[arg(help_heading = HEADING, long, value_name = "CIDR")]
+    pub allow_cidr: Vec<String>,
+
+    /// Open private, loopback and this host's own addresses to permitted names (never cloud metadata addresses)
+    #[arg(help_heading = HEADING, long)]
+    pub allow_private_ips: bool,
+
+    /// Put a secret into a header of https requests, such as 'api.example.com/v1/ Authorization: Bearer {API_KEY}'
+    ///
+    /// The host has to be permitted as well. Without a path, the binding is for every path; a path is a plain prefix.
+    #[arg(help_heading = HEADING, long, value_name = "'HOST[:PORT][/PATH] HEADER: PREFIX{SECRET}SUFFIX'")]
+    pub bind: Vec<String>,
+
+    /// Where a secret comes from: env:VAR, file:PATH or command:CMDLINE
+    ///
+    /// The sandbox never sees it. A command line is split as a shell does, quotes included, but runs without one: nothing
+    /// is expanded.
+    #[arg(help_heading = HEADING, long, value_name = "NAME=SOURCE")]
+    pub secret: Vec<String>,
+}
+
+impl PolicyArgs {
+    /// The policy files, and the options that add to them.
+    pub fn into_parts(self) -> (Vec<PathBuf>, PolicyOptions) {
+        let Self { policy, allow, network, allow_cidr, allow_private_ips, bind, secret } = self;
+        (policy, PolicyOptions { allow, network, allow_cidr, allow_private_ips, bind, secret })
+    }
+}
+
+/// Reads a policy file of at most 1 MiB.
+///
+/// # Errors
+/// The file cannot be read, is too long, or is not UTF-8; the text names it.
+pub fn read_policy_file(path: &Path) -> anyhow::Result<NamedText> {
+    const MOST: u64 = 1 << 20;
+    let name = path.display().to_string();
+    let mut bytes = Vec::new();
+    let read = File::open(path).and_then(|file| file.take(MOST + 1).read_to_end(&mut bytes));
+    let length = read.with_context(|| format!("cannot read the policy file {name}"))?;
+    ensure!(length as u64 <= MOST, "the policy file {name} is longer than 1 MiB");
+    let text = String::from_utf8(bytes)
+        .map_err(|e| anyhow::anyhow!("the policy file {name} is not UTF-8 (byte {})", e.utf8_error().valid_up_to()))?;
+    Ok(NamedText { name, text })
+}

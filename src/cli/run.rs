@@ -1,0 +1,395 @@
+//! `sandbox-proxy run`: a command whose only way out is the proxy.
+//!
+//! The order is the argument. Files are opened first and used by descriptor; then the namespaces are made, while this
+//! process has one thread and has read no secret; only then are secrets read and threads started.
+
+use std::collections::{BTreeMap, HashMap};
+use std::ffi::{OsStr, OsString};
+use std::fs::{File, OpenOptions};
+use std::io::Write;
+use std::net::{IpAddr, SocketAddr};
+use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use anyhow::{Context, Result, anyhow, ensure};
+
+use crate::app::{self, Entrances, Parts, Running};
+use crate::audit::Summary;
+use crate::credentials::header::Injector;
+use crate::credentials::source::{Source, SourceContext, open_secret_file, read_secret};
+use crate::launcher::{self, CaptureMode, Identity, LaunchError, Listeners, Newborn, Placed, Plan};
+use crate::policy::{self, Compiled, Policy, SecretSource};
+use crate::proxy::capture::transparent::Entrance;
+use crate::sandboxes::Sandbox;
+use crate::tls::{LeafConfigs, LeafLimits, NamedPem, SandboxCa, UpstreamTls};
+use crate::trust;
+use crate::types::SandboxId;
+
+use super::exit;
+use super::policy_options::{PolicyArgs, read_policy_file};
+
+/// The most connections at a time, where the descriptor limit allows them.
+const CONNECTIONS: usize = 8192;
+/// Descriptors that are not connections'.
+const OTHER_DESCRIPTORS: usize = 128;
+/// The longest `--upstream-ca` file, in bytes.
+const CA_FILE_MAX: u64 = 8 * 1024 * 1024;
+
+/// What `run` is asked to do.
+#[derive(Debug, clap::Args)]
+pub struct RunArgs {
+    #[command(flatten)]
+    policy: PolicyArgs,
+
+    /// Pass this variable into the sandbox as it is; most others are left out
+    #[arg(long, value_name = "NAME", help_heading = "Sandbox")]
+    keep_env: Vec<String>,
+
+    /// Give the sandbox a /tmp of its own
+    #[arg(long, help_heading = "Sandbox")]
+    private_tmp: bool,
+
+    /// Append one JSON line for every request and every refusal to this file
+    #[arg(long, value_name = "FILE", help_heading = "Proxy")]
+    audit: Option<PathBuf>,
+
+    /// Trust the authorities in this PEM file for upstreams too; certificates are always verified
+    #[arg(long, value_name = "FILE", help_heading = "Proxy")]
+    upstream_ca: Vec<PathBuf>,
+
+    /// Ask this nameserver instead of the host's; the port is 53 unless it is given
+    #[arg(long, value_name = "ADDR[:PORT]", value_parser = nameserver, help_heading = "Proxy")]
+    nameserver: Vec<SocketAddr>,
+
+    /// Print neither warnings nor, at the end, what was refused
+    #[arg(long, short)]
+    quiet: bool,
+
+    /// The command and its arguments
+    #[arg(last = true, required = true, value_name = "COMMAND")]
+    command: Vec<OsString>,
+}
+
+fn nameserver(text: &str) -> Result<SocketAddr, String> {
+    let address = text.parse::<SocketAddr>().or_else(|_| text.parse::<IpAddr>().map(|ip| SocketAddr::new(ip, 53)));
+    address.map_err(|_| "not an address; write 192.0.2.53, 192.0.2.53:5353 or [2001:db8::53]:53".to_owned())
+}
+
+/// Runs the command and returns its exit code, or 125 for a failure of the launcher's own.
+pub fn run(args: &RunArgs) -> u8 {
+    match try_run(args) {
+        Ok(code) => code,
+        Err(error) => {
+            say(&format!("{error:#}"));
+            error.downcast_ref::<LaunchError>().map_or(exit::LAUNCHER, LaunchError::exit_code)
+        }
+    }
+}
+
+fn try_run(args: &RunArgs) -> Result<u8> {
+    let opened = Opened::open(args)?;
+    let identity = launcher::become_invoking_user()?;
+    let newborn = launcher::clone_sandbox()?;
+    // From here on there is a child; an error on the way drops `newborn`, which ends it.
+    let (parts, entrances) = prepare(args, opened, &identity, &newborn)?;
+    let running = app::start(parts, entrances)?;
+    let ended = newborn.release().map(|()| newborn.supervise(None));
+    conclude(running, args.quiet, ended?.code())
+}
+
+/// Everything that is opened before the child exists.
+struct Opened {
+    compiled: Compiled,
+    sources: Vec<(String, Source)>,
+    audit: Option<(PathBuf, File)>,
+    upstream_ca: Vec<NamedPem>,
+}
+
+impl Opened {
+    fn open(args: &RunArgs) -> Result<Self> {
+        let (files, options) = args.policy.clone().into_parts();
+        let texts = files.iter().map(|path| read_policy_file(path)).collect::<Result<Vec<_>>>()?;
+        let compiled = policy::load(&texts, &options)?;
+        if !args.quiet {
+            compiled.warnings.iter().for_each(|warning| say(&format!("warning: {warning}")));
+        }
+        let mut sources = Vec::new();
+        for secret in &compiled.secrets {
+            let source = open_source(&secret.source).with_context(|| format!("secret {}", secret.name))?;
+            sources.push((secret.name.clone(), source));
+        }
+        let audit = args.audit.as_ref().map(|path| open_audit(path)).transpose()?;
+        let upstream_ca = args.upstream_ca.iter().map(|path| read_ca(path)).collect::<Result<Vec<_>>>()?;
+        Ok(Self { compiled, sources, audit, upstream_ca })
+    }
+}
+
+fn open_source(source: &SecretSource) -> Result<Source> {
+    Ok(match source {
+        SecretSource::Env(variable) => Source::Env(variable.clone()),
+        SecretSource::Command(argv) => Source::Command(argv.clone()),
+        SecretSource::File(path) => {
+            let (path, file) = open_secret_file(path, nix::unistd::Uid::effective().as_raw())?;
+            Source::File { path, file }
+        }
+    })
+}
+
+fn open_audit(path: &Path) -> Result<(PathBuf, File)> {
+    let mut options = OpenOptions::new();
+    // Not blocking, since opening a FIFO would wait for a reader.
+    options.append(true).create(true).mode(0o600).custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY);
+    let file = options.open(path).with_context(|| format!("--audit: cannot open {}", path.display()))?;
+    Ok((path.to_owned(), file))
+}
+
+fn read_ca(path: &Path) -> Result<NamedPem> {
+    let name = path.display().to_string();
+    let context = || format!("--upstream-ca: cannot read {name}");
+    let metadata = path.metadata().with_context(context)?;
+    ensure!(
+        metadata.is_file() && metadata.len() <= CA_FILE_MAX,
+        "--upstream-ca: {name} is not a file of at most 8 MiB"
+    );
+    let bytes = std::fs::read(path).with_context(context)?;
+    Ok(NamedPem { name, bytes })
+}
+
+/// Reads the secrets, makes the sandbox's authority and everything that pid 1 needs, and has it set up.
+fn prepare(args: &RunArgs, opened: Opened, identity: &Identity, newborn: &Newborn) -> Result<(Parts, Entrances)> {
+    let Opened { compiled, sources, audit, upstream_ca } = opened;
+    let id = SandboxId::from_bits(random_bits()?);
+    let ca = Arc::new(SandboxCa::generate(&id)?);
+    let plan = plan(args, identity, &compiled.policy, &sources, audit.as_ref(), &id, &ca)?;
+    let upstream_tls = Arc::new(UpstreamTls::new(&upstream_ca, &|name| std::env::var_os(name))?);
+    let injector = injector(&compiled.policy, &sources)?;
+    let leaves = LeafConfigs::new(ca, LeafLimits::default())?;
+    let sandbox = Arc::new(Sandbox { id, policy: Arc::new(compiled.policy), leaves, injector });
+    let entrances = entrances(newborn.configure(&plan)?);
+    let parts = Parts {
+        sandbox,
+        upstream_tls,
+        nameservers: args.nameserver.clone(),
+        audit: audit.map(|(_, file)| Box::new(file) as Box<dyn Write + Send>),
+        max_connections: connections(newborn.descriptor_limit, args.quiet)?,
+        workers: std::thread::available_parallelism().map_or(1, |cores| (cores.get() / 4).clamp(1, 4)),
+    };
+    Ok((parts, entrances))
+}
+
+/// Every secret that a binding uses, read now: one that is missing stops the start.
+fn injector(policy: &Policy, sources: &[(String, Source)]) -> Result<Injector> {
+    let context = SourceContext {
+        read_env: &|name| std::env::var_os(name),
+        uid: nix::unistd::Uid::effective().as_raw(),
+        now: SystemTime::now(),
+    };
+    let mut secrets = HashMap::new();
+    for (name, source) in sources {
+        if policy.bindings().iter().any(|binding| binding.secret_name() == name) {
+            let secret = read_secret(name, source, &context).with_context(|| format!("secret {name}"))?;
+            secrets.insert(name.clone(), Ok(secret));
+        }
+    }
+    Ok(Injector::new(policy.bindings(), &secrets))
+}
+
+fn plan(
+    args: &RunArgs,
+    identity: &Identity,
+    policy: &Policy,
+    sources: &[(String, Source)],
+    audit: Option<&(PathBuf, File)>,
+    id: &SandboxId,
+    ca: &SandboxCa,
+) -> Result<Plan> {
+    let directory = std::env::current_dir().context("the working directory cannot be told")?;
+    let directory = directory.canonicalize().context("the working directory cannot be resolved")?;
+    let runtime = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from).filter(|path| path.is_absolute());
+    let private = launcher::private_directories(runtime.as_deref(), args.private_tmp);
+    let mut environment = environment(args, identity)?;
+    let placed = trust_in(ca, &mut environment)?;
+    let path_directories = path_directories(environment.get(OsStr::new("PATH")));
+    let needed = [vec![identity.home.clone(), directory.clone()], path_directories].concat();
+    let masks = masks(identity, sources, audit, &needed, &directory)?;
+    launcher::working_directory(&directory, identity.real_root, &private, &masks)?;
+    let kept = needed[1..].iter().filter(|path| private.iter().any(|private| path.starts_with(private)));
+    Ok(Plan {
+        command: args.command.clone(),
+        kept: kept.map(|path| path.clone().into_os_string()).collect(),
+        directory: directory.into_os_string(),
+        environment: environment.into_iter().collect(),
+        host_name: format!("sandbox-{}", &id.as_str()[..8]),
+        ports: policy.ports(),
+        placed,
+        masks: masks.into_iter().map(PathBuf::into_os_string).collect(),
+        runtime_directory: runtime.map(PathBuf::into_os_string),
+        private_tmp: args.private_tmp,
+        real_root: identity.real_root,
+    })
+}
+
+/// The scrubbed environment, with the identity's own values where this process was started by somebody else.
+fn environment(args: &RunArgs, identity: &Identity) -> Result<BTreeMap<OsString, OsString>> {
+    let names = launcher::variable_names();
+    let mut environment = launcher::environment(&names, &args.keep_env, &|name| std::env::var_os(name))?;
+    if identity.from_sudo {
+        environment.insert("HOME".into(), identity.home.clone().into_os_string());
+        environment.insert("USER".into(), identity.user.clone());
+        environment.insert("LOGNAME".into(), identity.user.clone());
+        environment.insert("SHELL".into(), identity.shell.clone());
+    }
+    Ok(environment)
+}
+
+/// Has the sandbox trust its authority: files to place, variables to set.
+fn trust_in(ca: &SandboxCa, environment: &mut BTreeMap<OsString, OsString>) -> Result<Vec<Placed>> {
+    let directory = Path::new(launcher::PRIVATE_DIRECTORY);
+    let read = |name: &str| match name {
+        // The user's own bundle is merged in; any other variable counts as the sandbox will see it.
+        "SSL_CERT_FILE" => std::env::var_os(name),
+        _ => environment.get(OsStr::new(name)).cloned(),
+    };
+    let trust = trust::plan(ca.pem(), ca.der(), directory, &read, &trust::HostFs)?;
+    for name in &trust.unset {
+        environment.remove(OsStr::new(name));
+    }
+    environment.extend(trust.env.into_iter().map(|(name, value)| (name.into(), value)));
+    let mut placed = Vec::new();
+    for replaced in trust.overrides {
+        let content = trust.files.iter().find(|file| file.name == replaced.file).map(|file| file.bytes.clone());
+        let content = content.ok_or_else(|| anyhow!("certs/trust.toml names no content {}", replaced.file))?;
+        placed.push(Placed { path: replaced.path.into_os_string(), content });
+    }
+    let own = trust.files.into_iter();
+    placed.extend(own.map(|file| Placed { path: directory.join(file.name).into_os_string(), content: file.bytes }));
+    Ok(placed)
+}
+
+/// What the command must not see.
+fn masks(
+    identity: &Identity,
+    sources: &[(String, Source)],
+    audit: Option<&(PathBuf, File)>,
+    needed: &[PathBuf],
+    directory: &Path,
+) -> Result<Vec<PathBuf>> {
+    let read = |name: &str| std::env::var_os(name);
+    let mut masks = launcher::credential_paths(&identity.home, identity.uid, &needed[..2], &read)?;
+    let bounds =
+        launcher::Bounds { writable: vec![directory.to_owned(), PathBuf::from("/tmp")], needed: needed.to_vec() };
+    for (name, source) in sources {
+        match source {
+            Source::Env(_) => {}
+            Source::File { path, file } => {
+                masks.push(launcher::guard_secret(path, file, &bounds).with_context(|| format!("secret {name}"))?);
+            }
+            Source::Command(argv) => masks.extend(argv.iter().skip(1).filter_map(|arg| existing_file(arg))),
+        }
+    }
+    if let Some((path, file)) = audit
+        && !writes_to_device(file)
+    {
+        masks.push(launcher::guard_audit(path, file).context("--audit")?);
+    }
+    let sockets = std::fs::read("/proc/net/unix").context("the host's sockets cannot be listed")?;
+    masks.extend(launcher::host_sockets(&sockets));
+    masks.extend(launcher::other_terminals());
+    masks.sort();
+    masks.dedup();
+    Ok(masks)
+}
+
+/// A file that a secret's command is given as an argument, such as a key.
+fn existing_file(argument: &str) -> Option<PathBuf> {
+    let path = Path::new(argument).canonicalize().ok()?;
+    path.is_file().then_some(path)
+}
+
+/// A pipe, terminal or /dev/null has nothing to be hidden.
+fn writes_to_device(file: &File) -> bool {
+    file.metadata().is_ok_and(|metadata| {
+        let kind = metadata.file_type();
+        kind.is_char_device() || kind.is_fifo()
+    })
+}
+
+fn path_directories(path: Option<&OsString>) -> Vec<PathBuf> {
+    let directories = path.into_iter().flat_map(|path| std::env::split_paths(path).collect::<Vec<_>>());
+    directories.filter_map(|directory| directory.canonicalize().ok()).collect()
+}
+
+fn entrances(listeners: Listeners) -> Entrances {
+    let captured = match listeners.mode {
+        CaptureMode::Tproxy | CaptureMode::Ports => Entrance::LocalAddress,
+        CaptureMode::Redirect => Entrance::OriginalDestination,
+    };
+    let captured = listeners.tcp.into_iter().map(|listener| (listener, captured));
+    let explicit = listeners.explicit.into_iter().map(|listener| (listener, Entrance::Explicit));
+    Entrances { tcp: captured.chain(explicit).collect(), dns_tcp: listeners.dns_tcp, dns_udp: listeners.dns_udp }
+}
+
+/// How many connections a limit on descriptors leaves room for, two each.
+fn connections(descriptors: u64, quiet: bool) -> Result<usize> {
+    let room = usize::try_from(descriptors).unwrap_or(usize::MAX).saturating_sub(OTHER_DESCRIPTORS) / 2;
+    ensure!(room >= 16, "the hard limit on open files is {descriptors}, which is too low; raise it with ulimit -Hn");
+    if room < CONNECTIONS && !quiet {
+        say(&format!(
+            "the hard limit on open files is {descriptors}, so at most {room} connections are served at a time"
+        ));
+    }
+    Ok(room.min(CONNECTIONS))
+}
+
+fn random_bits() -> Result<u64> {
+    let mut bytes = [0; 8];
+    let random = rustls::crypto::aws_lc_rs::default_provider().secure_random;
+    random.fill(&mut bytes).map_err(|_| anyhow!("the system gives no random bytes"))?;
+    Ok(u64::from_ne_bytes(bytes))
+}
+
+/// Ends the proxy, and says once what was refused and what would allow it.
+fn conclude(running: Running, quiet: bool, code: u8) -> Result<u8> {
+    let summary = running.finish();
+    if !quiet {
+        report(&summary, &mut std::io::stderr().lock());
+    }
+    match summary.error {
+        Some(error) => {
+            Err(anyhow!(error).context("--audit: rows could not be written, and requests were refused since"))
+        }
+        None => Ok(code),
+    }
+}
+
+fn report(summary: &Summary, err: &mut dyn Write) {
+    if summary.refused.is_empty() {
+        return;
+    }
+    let mut text = String::from("sandbox-proxy: refused while the command ran:\n");
+    for (refused, times) in &summary.refused {
+        let times = if *times == 1 { String::new() } else { format!(" ({times} times)") };
+        text += &format!("  {}{times}\n", printable(&refused.reason));
+        if let Some(cure) = &refused.cure {
+            text += &format!("    to allow it: {cure}\n");
+        }
+    }
+    if summary.more > 0 {
+        text += &format!("  and {} others\n", summary.more);
+    }
+    // Where stderr is closed nobody reads it.
+    let _ = err.write_all(text.as_bytes());
+}
+
+/// Text that holds what the sandbox wrote, fit for a terminal.
+fn printable(text: &str) -> String {
+    let show = |c: char| if c.is_control() || ('\u{200b}'..='\u{206f}').contains(&c) { '\u{fffd}' } else { c };
+    text.chars().map(show).collect()
+}
+
+fn say(text: &str) {
+    // Where stderr is closed nobody reads it; the exit code says the rest.
+    let _ = writeln!(std::io::stderr().lock(), "sandbox-proxy: {text}");
+}

@@ -1,0 +1,111 @@
+use super::*;
+
+const VALUE: &str = "canary-5f2a";
+
+fn binding(header: &str, secret: &str) -> HeaderBinding {
+    HeaderBinding::new("api.test", header, secret).unwrap()
+}
+
+fn bearer() -> HeaderBinding {
+    binding("Authorization", "K").with_prefix("Bearer ").unwrap().with_suffix("/x").unwrap()
+}
+
+fn secrets() -> HashMap<String, Result<Secret, SourceError>> {
+    let secret = Secret::new("K", Zeroizing::new(VALUE.as_bytes().to_vec())).unwrap();
+    let broken = Err(SourceError::EnvMissing("BROKEN_KEY".to_owned()));
+    HashMap::from([("K".to_owned(), Ok(secret)), ("BROKEN".to_owned(), broken)])
+}
+
+fn headers(pairs: &[(&'static str, &'static str)]) -> HeaderMap {
+    let mut headers = HeaderMap::new();
+    for (name, value) in pairs {
+        headers.append(HeaderName::from_bytes(name.as_bytes()).unwrap(), HeaderValue::from_static(value));
+    }
+    headers
+}
+
+#[test]
+fn the_header_is_set_once_and_never_indexed() {
+    let injector = Injector::new(&[bearer()], &secrets());
+    let mut headers = headers(&[("AUTHORIZATION", "mine"), ("authorization", "mine too"), ("accept", "*/*")]);
+    injector.apply(&[0], &mut headers).unwrap();
+    let all: Vec<_> = headers.get_all("authorization").iter().collect();
+    assert_eq!(all, ["Bearer canary-5f2a/x"]);
+    assert!(all[0].is_sensitive());
+    assert_eq!(headers.len(), 2);
+}
+
+macro_rules! alike {
+    ($($test:ident: $header:literal, $sent:literal, $gone:expr;)*) => { $(
+        #[test]
+        fn $test() {
+            let injector = Injector::new(&[binding($header, "K")], &secrets());
+            let mut headers = headers(&[($sent, "mine"), ($sent, "mine too")]);
+            injector.apply(&[0], &mut headers).unwrap();
+            let mine = headers.values().filter(|value| value.to_str().unwrap().starts_with("mine")).count();
+            assert_eq!(mine, if $gone { 0 } else { 2 });
+            assert_eq!(headers[$header], VALUE);
+        }
+    )* };
+}
+
+alike! {
+    another_case_is_replaced: "X-Api-Key", "x-API-key", true;
+    an_underscore_for_a_dash_is_removed: "X-Api-Key", "X_Api_Key", true;
+    one_underscore_is_enough: "X-Api-Key", "X-Api_Key", true;
+    a_dash_for_an_underscore_is_removed: "x_api_key", "X-Api-Key", true;
+    a_dot_for_a_dash_is_removed: "X-Api-Key", "X.Api.Key", true;
+    another_header_stays: "X-Api-Key", "X-Api-Kex", false;
+    a_longer_header_stays: "X-Api-Key", "X-Api-Key-2", false;
+}
+
+#[test]
+fn only_the_bindings_asked_for_are_applied() {
+    let injector = Injector::new(&[bearer(), binding("X-Api-Key", "K")], &secrets());
+    let mut sent = headers(&[("authorization", "mine"), ("x-api-key", "mine")]);
+    injector.apply(&[], &mut sent).unwrap();
+    assert_eq!(sent["authorization"], "mine");
+    injector.apply(&[1], &mut sent).unwrap();
+    assert_eq!((&sent["authorization"], &sent["x-api-key"]), (&"mine".parse().unwrap(), &VALUE.parse().unwrap()));
+}
+
+#[test]
+fn a_missing_secret_fails_its_own_requests_and_changes_nothing() {
+    let bindings = [bearer(), binding("X-Broken", "BROKEN"), binding("X-Unknown", "UNKNOWN")];
+    let injector = Injector::new(&bindings, &secrets());
+    let sent = headers(&[("authorization", "mine")]);
+    for (indexes, secret, reason) in [
+        ([0, 1], "BROKEN", "the environment variable BROKEN_KEY is not set"),
+        ([0, 2], "UNKNOWN", "no secret of that name is configured"),
+    ] {
+        let mut headers = sent.clone();
+        let error = injector.apply(&indexes, &mut headers).unwrap_err();
+        assert_eq!(error.reason, reason);
+        assert!(error.to_string().starts_with(&format!("the secret {secret}, which api.test needs in the header x-")));
+        assert_eq!(headers, sent);
+    }
+    injector.apply(&[0], &mut sent.clone()).unwrap();
+}
+
+#[test]
+fn trailers_lose_it_without_getting_it() {
+    let injector = Injector::new(&[bearer()], &secrets());
+    let mut trailers = headers(&[("authorization", "mine"), ("grpc-status", "0")]);
+    injector.strip(&[0], &mut trailers);
+    assert_eq!(trailers, headers(&[("grpc-status", "0")]));
+}
+
+#[test]
+fn debug_shows_names_only() {
+    let injector = Injector::new(&[bearer()], &secrets());
+    assert_eq!(format!("{injector:?}"), r#"Injector([("K", "authorization")])"#);
+    let mut headers = HeaderMap::new();
+    injector.apply(&[0], &mut headers).unwrap();
+    assert!(!format!("{headers:?}").contains("canary"));
+}
+
+#[test]
+#[should_panic(expected = "index out of bounds")]
+fn an_index_of_another_policy_stops_the_request() {
+    let _ = Injector::new(&[bearer()], &secrets()).apply(&[1], &mut HeaderMap::new());
+}

@@ -1,0 +1,317 @@
+//! Files and options → one [`Policy`], or every mistake at once.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use crate::types::{Host, Scheme};
+
+use super::address::{self, AddressClass};
+use super::binding::{BindingError, Field, HeaderBinding, parse_secret_name};
+use super::document::{self, Document, EGRESS_MODES, NETWORK_MODES, RawBinding, RawSecret};
+use super::egress::{Cidr, EgressMode, EgressPolicy};
+use super::mistake::{At, Collector, Mistakes, Warning, quoted};
+use super::network::{Network, parse_entry};
+use super::options::{self, PolicyOptions};
+use super::{Denial, Policy};
+
+/// A policy file's name, which messages show and from whose directory its secret files are counted, and its text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NamedText {
+    /// The path as it was given.
+    pub name: String,
+    /// All of it.
+    pub text: String,
+}
+
+/// A policy and what must be got for it.
+#[derive(Debug)]
+pub struct Compiled {
+    /// What decides.
+    pub policy: Policy,
+    /// Every secret that was declared, by name; those that no binding uses too.
+    pub secrets: Vec<SecretSpec>,
+    /// What is permitted and probably not meant.
+    pub warnings: Vec<Warning>,
+}
+
+/// Where a secret's value comes from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SecretSpec {
+    /// Its name.
+    pub name: String,
+    /// Its source.
+    pub source: SecretSource,
+}
+
+/// A source of a value.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SecretSource {
+    /// A variable of the launcher's environment.
+    Env(String),
+    /// A file. One that a policy file names is counted from the directory of that file.
+    File(PathBuf),
+    /// The output of a program with its arguments, run without a shell; never empty.
+    Command(Vec<String>),
+}
+
+/// Compiles policy files and the options that add to them. Lists are joined and repeats are harmless; what contradicts
+/// itself is a mistake, wherever it was written.
+///
+/// # Errors
+/// All [`Mistakes`], each with its place and what would be right.
+pub fn load(files: &[NamedText], options: &PolicyOptions) -> Result<Compiled, Mistakes> {
+    let mut mistakes = Collector::default();
+    let mut document = Document::default();
+    let names: Vec<Arc<str>> = files.iter().map(|file| file.name.as_str().into()).collect();
+    for (file, name) in files.iter().zip(&names) {
+        document.append(document::read(file, name, &mut mistakes));
+    }
+    document.append(options::document(options, &mut mistakes));
+
+    let network = network(&document, &mut mistakes);
+    let cidrs = parse_all(&document.cidrs, &mut mistakes, Cidr::parse);
+    let egress = egress(&document, &cidrs, &mut mistakes);
+    let open_private = agreed(&document.block_private, "block_private_ips", &mut mistakes).is_some_and(|block| !*block);
+    let secrets = secrets(document.secrets, &mut mistakes);
+    let bindings = bindings(&document.bindings, &document.secret_names, &mut mistakes);
+
+    let policy = Policy::new(network, egress, open_private, bindings.iter().map(|b| b.value.clone()).collect());
+    let mut warnings = Vec::new();
+    warn_of_cidrs(&cidrs, &mut warnings);
+    warn_of_hosts(&policy, &document.hosts, &mut warnings);
+    warn_of_bindings(&policy, &bindings, &mut warnings);
+    warn_of_secrets(&secrets, &bindings, &mut warnings);
+    let secrets = secrets.into_values().map(|secret| secret.value).collect();
+    mistakes.finish(&names, Compiled { policy, secrets, warnings })
+}
+
+fn network(document: &Document, mistakes: &mut Collector) -> Network {
+    let entries = parse_all(&document.hosts, mistakes, parse_entry);
+    match agreed_mode(&document.network_modes, "network mode", &NETWORK_MODES, mistakes) {
+        None => Network::none(),
+        Some(mode) if mode.value == "all" => Network::all(),
+        Some(mode) if mode.value == "allow" => {
+            if !document.hosts_given {
+                let hint = "add hosts = [\"api.example.com\"] or --allow HOST; mode = \"none\" permits no host";
+                mistakes.add(&mode.place, "mode \"allow\" needs at least one host", hint);
+            }
+            Network::of_entries(entries.into_iter().map(|entry| entry.value))
+        }
+        Some(_) => Network::none(),
+    }
+}
+
+fn egress(document: &Document, cidrs: &[At<Cidr>], mistakes: &mut Collector) -> EgressPolicy {
+    match agreed_mode(&document.egress_modes, "egress mode", &EGRESS_MODES, mistakes) {
+        None => EgressPolicy::block_all(),
+        Some(mode) if mode.value == "allow_all" => EgressPolicy::allow_all(),
+        Some(mode) if mode.value == "custom" => {
+            if !document.cidrs_given {
+                let hint = "add allow_cidrs = [\"192.0.2.0/24\"] or --allow-cidr CIDR; mode = \"block_all\" permits no address";
+                mistakes.add(&mode.place, "mode \"custom\" needs at least one CIDR", hint);
+            }
+            EgressPolicy::of_cidrs(cidrs.iter().map(|cidr| cidr.value.clone()).collect())
+        }
+        Some(_) => EgressPolicy::block_all(),
+    }
+}
+
+/// The one mode that everybody asks for. A word that is no mode was reported where it was read.
+fn agreed_mode<'a>(
+    modes: &'a [At<String>],
+    what: &str,
+    known: &[&str],
+    mistakes: &mut Collector,
+) -> Option<&'a At<String>> {
+    let readable = modes.iter().all(|mode| known.contains(&mode.value.as_str()));
+    let agreed = if readable { agreed(modes, what, mistakes) } else { None };
+    modes.iter().find(|mode| Some(&mode.value) == agreed)
+}
+
+/// The first value, when no later one differs.
+fn agreed<'a, T: PartialEq + std::fmt::Display>(
+    values: &'a [At<T>],
+    what: &str,
+    mistakes: &mut Collector,
+) -> Option<&'a T> {
+    let first = values.first()?;
+    if let Some(other) = values.iter().find(|other| other.value != first.value) {
+        let text = format!("{what} {} contradicts {what} {} at {}", other.value, first.value, first.place);
+        mistakes.add(&other.place, text, "keep one of them: files and options add to each other, and none overrides");
+        return None;
+    }
+    Some(&first.value)
+}
+
+fn parse_all<T, E: std::fmt::Display>(
+    texts: &[At<String>],
+    mistakes: &mut Collector,
+    parse: impl Fn(&str) -> Result<T, E>,
+) -> Vec<At<T>> {
+    let mut parsed = Vec::new();
+    for text in texts {
+        match parse(&text.value) {
+            Ok(value) => parsed.push(At { value, place: text.place.clone() }),
+            Err(error) => mistakes.add_error(text, &error),
+        }
+    }
+    parsed
+}
+
+type Secrets = BTreeMap<String, At<SecretSpec>>;
+
+fn secrets(raw: Vec<RawSecret>, mistakes: &mut Collector) -> Secrets {
+    let mut secrets = Secrets::new();
+    for RawSecret { name, source, place } in raw {
+        if let Err(error) = parse_secret_name(&name.value) {
+            mistakes.add(&name.place, format!("{} is no name of a secret", quoted(&name.value)), error.to_string());
+        }
+        if let Some((what, hint)) = bad_source(&source) {
+            mistakes.add(&place, what, hint);
+        }
+        match secrets.get(&name.value) {
+            Some(earlier) if earlier.value.source != source => {
+                let what = format!("the secret {} has another source at {}", quoted(&name.value), earlier.place);
+                mistakes.add(&place, what, "keep one of them");
+            }
+            Some(_) => {}
+            None => {
+                let spec = SecretSpec { name: name.value.clone(), source };
+                secrets.insert(name.value, At { value: spec, place });
+            }
+        }
+    }
+    secrets
+}
+
+fn bad_source(source: &SecretSource) -> Option<(String, &'static str)> {
+    match source {
+        SecretSource::Env(name) if name.is_empty() || name.contains(['=', '\0']) => {
+            Some((format!("{} is no name of an environment variable", quoted(name)), "name the variable alone"))
+        }
+        SecretSource::File(path) if path.as_os_str().is_empty() => {
+            Some(("the path of the secret's file is empty".to_owned(), "write the path of the file"))
+        }
+        SecretSource::File(path) if path.components().any(|part| part.as_os_str() == "~") => {
+            Some((format!("`~` is not expanded in {}", quoted(&path.to_string_lossy())), "write the whole path"))
+        }
+        SecretSource::Command(words) if words.first().is_none_or(String::is_empty) => {
+            Some(("the secret's command names no program".to_owned(), "write a program and its arguments"))
+        }
+        SecretSource::Env(_) | SecretSource::File(_) | SecretSource::Command(_) => None,
+    }
+}
+
+fn bindings(raw: &[RawBinding], declared: &BTreeSet<String>, mistakes: &mut Collector) -> Vec<At<HeaderBinding>> {
+    let mut bindings = Vec::<At<HeaderBinding>>::new();
+    for raw in raw {
+        if let Some(name) = raw.secret_name.as_ref().filter(|name| !declared.contains(&name.value)) {
+            let what = format!("the secret {} is not declared", quoted(&name.value));
+            let hint = format!("add [secrets.{0}] to the file, or --secret {0}=env:{0}", name.value);
+            mistakes.add(&name.place, what, hint);
+        }
+        let Some(value) = binding(raw, mistakes) else { continue };
+        let mut earlier = bindings.iter().filter(|earlier| earlier.value.collides_with(&value));
+        match earlier.next() {
+            None => bindings.push(At { value, place: raw.place.clone() }),
+            Some(earlier) if earlier.value == value => {}
+            Some(earlier) => {
+                let what = format!(
+                    "both this binding (paths {}…) and the one at {} (paths {}…) would set the header {} of one request to {}",
+                    value.path_prefix(),
+                    earlier.place,
+                    earlier.value.path_prefix(),
+                    value.header(),
+                    value.host(),
+                );
+                mistakes.add(
+                    &raw.place,
+                    what,
+                    "keep one of them, or give them path prefixes of which none begins the other",
+                );
+            }
+        }
+    }
+    bindings
+}
+
+fn binding(raw: &RawBinding, mistakes: &mut Collector) -> Option<HeaderBinding> {
+    let field = |field| match field {
+        Field::Host => raw.host.as_ref(),
+        Field::Header => raw.header.as_ref(),
+        Field::SecretName => raw.secret_name.as_ref(),
+        Field::PathPrefix => raw.path_prefix.as_ref(),
+        Field::Prefix => raw.prefix.as_ref(),
+        Field::Suffix => raw.suffix.as_ref(),
+    };
+    let text = |name| field(name).map(|at| at.value.as_str());
+    HeaderBinding::from_fields(text, |name, error: BindingError| {
+        if let Some(at) = field(name) {
+            mistakes.add_error(at, &error);
+        }
+    })
+}
+
+fn warn_of_cidrs(cidrs: &[At<Cidr>], warnings: &mut Vec<Warning>) {
+    for cidr in cidrs {
+        if let Some(what) = address::left_closed(&cidr.value.net()) {
+            let what = format!("{} {what}", cidr.value.as_str());
+            warnings.push(Warning { place: cidr.place.clone(), what });
+        }
+    }
+}
+
+fn warn_of_hosts(policy: &Policy, hosts: &[At<String>], warnings: &mut Vec<Warning>) {
+    for host in hosts {
+        let Ok(entry) = parse_entry(&host.value) else { continue };
+        let Host::Ip(ip) = entry.host else { continue };
+        if let Some(class) = refused_class(policy, &entry, ip) {
+            let what = format!("{ip} is {class}, so listing it is not enough: --allow-cidr {ip} opens it");
+            warnings.push(Warning { place: host.place.clone(), what });
+        }
+    }
+}
+
+fn refused_class(policy: &Policy, entry: &crate::types::Authority, ip: IpAddr) -> Option<AddressClass> {
+    match policy.check_addresses(entry, &[ip], &[]) {
+        Err(Denial::AddressBlocked { class, .. }) => Some(class),
+        Ok(_)
+        | Err(
+            Denial::NotListed { .. }
+            | Denial::LocalName { .. }
+            | Denial::HttpsOnly { .. }
+            | Denial::NoAddress { .. }
+            | Denial::AmbiguousPath { .. }
+            | Denial::BindingConflict { .. },
+        ) => None,
+    }
+}
+
+fn warn_of_bindings(policy: &Policy, bindings: &[At<HeaderBinding>], warnings: &mut Vec<Warning>) {
+    for binding in bindings {
+        let host = binding.value.host();
+        if policy.network().grant(host, Scheme::Https).is_ok() {
+            continue;
+        }
+        let by_address = match policy.egress().mode() {
+            EgressMode::BlockAll => "",
+            EgressMode::AllowAll | EgressMode::Custom => ", except on connections to an address that egress permits",
+        };
+        let what =
+            format!("the network does not permit {host}, and a binding does not either: it is not used{by_address}");
+        warnings.push(Warning { place: binding.place.clone(), what });
+    }
+}
+
+fn warn_of_secrets(secrets: &Secrets, bindings: &[At<HeaderBinding>], warnings: &mut Vec<Warning>) {
+    let used: BTreeSet<&str> = bindings.iter().map(|binding| binding.value.secret_name()).collect();
+    for (name, secret) in secrets.iter().filter(|(name, _)| !used.contains(name.as_str())) {
+        let what = format!("no binding uses the secret {name}");
+        warnings.push(Warning { place: secret.place.clone(), what });
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,353 @@
+//! A policy file as it was written: lenient, with places. Everything that is wrong with its form is collected here, so
+//! that one reading shows all of it.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use toml::Spanned;
+use toml::de::{DeString, DeTable, DeValue};
+
+use super::compile::{NamedText, SecretSource};
+use super::mistake::{At, Collector, Place, did_you_mean, quoted};
+
+/// What one file, or the options, say.
+#[derive(Debug, Default)]
+pub(super) struct Document {
+    pub(super) network_modes: Vec<At<String>>,
+    pub(super) hosts: Vec<At<String>>,
+    /// A list was written, be it empty or unreadable.
+    pub(super) hosts_given: bool,
+    pub(super) egress_modes: Vec<At<String>>,
+    pub(super) cidrs: Vec<At<String>>,
+    /// A list was written, be it empty or unreadable.
+    pub(super) cidrs_given: bool,
+    pub(super) block_private: Vec<At<bool>>,
+    pub(super) bindings: Vec<RawBinding>,
+    pub(super) secrets: Vec<RawSecret>,
+    /// The names of all secrets that were written, those with an unreadable source too.
+    pub(super) secret_names: BTreeSet<String>,
+}
+
+impl Document {
+    /// Adds what another one says.
+    pub(super) fn append(&mut self, mut other: Self) {
+        self.network_modes.append(&mut other.network_modes);
+        self.hosts.append(&mut other.hosts);
+        self.hosts_given |= other.hosts_given;
+        self.cidrs_given |= other.cidrs_given;
+        self.egress_modes.append(&mut other.egress_modes);
+        self.cidrs.append(&mut other.cidrs);
+        self.block_private.append(&mut other.block_private);
+        self.bindings.append(&mut other.bindings);
+        self.secrets.append(&mut other.secrets);
+        self.secret_names.append(&mut other.secret_names);
+    }
+}
+
+/// A binding with what was given of it.
+#[derive(Debug)]
+pub(super) struct RawBinding {
+    pub(super) place: Place,
+    pub(super) host: Option<At<String>>,
+    pub(super) header: Option<At<String>>,
+    pub(super) secret_name: Option<At<String>>,
+    pub(super) path_prefix: Option<At<String>>,
+    pub(super) prefix: Option<At<String>>,
+    pub(super) suffix: Option<At<String>>,
+}
+
+/// A secret with its source.
+#[derive(Debug)]
+pub(super) struct RawSecret {
+    pub(super) name: At<String>,
+    pub(super) source: SecretSource,
+    pub(super) place: Place,
+}
+
+pub(super) const NETWORK_MODES: [&str; 3] = ["none", "all", "allow"];
+pub(super) const EGRESS_MODES: [&str; 3] = ["block_all", "allow_all", "custom"];
+const UNSUPPORTED_KINDS: [&str; 3] = ["github", "mistral_api", "workspace_header_bindings"];
+const NOT_YET: &str = "take it out; a policy is never followed in part";
+
+/// Reads a file. What is wrong goes to `mistakes`, the rest is returned.
+pub(super) fn read(file: &NamedText, name: &Arc<str>, mistakes: &mut Collector) -> Document {
+    let text = file.text.as_str();
+    let newlines = text.match_indices('\n').map(|(at, _)| at + 1);
+    let line_starts = std::iter::once(0).chain(newlines).collect();
+    let mut reader = Reader { name: name.clone(), text, line_starts, mistakes, document: Document::default() };
+    let (table, errors) = DeTable::parse_recoverable(text);
+    if errors.is_empty() {
+        reader.root(table.get_ref());
+        reader.lists_fit_modes();
+    }
+    for error in errors {
+        let place = reader.place(error.span().map_or(text.len(), |span| span.start));
+        reader.mistakes.add(&place, format!("not valid TOML: {}", error.message()), "");
+    }
+    reader.document
+}
+
+struct Reader<'a> {
+    name: Arc<str>,
+    text: &'a str,
+    line_starts: Vec<usize>,
+    mistakes: &'a mut Collector,
+    document: Document,
+}
+
+type Key<'a> = Spanned<DeString<'a>>;
+type Value<'a> = Spanned<DeValue<'a>>;
+
+impl Reader<'_> {
+    fn root(&mut self, table: &DeTable<'_>) {
+        for (key, value) in table {
+            match &**key.get_ref() {
+                "network" => self.section(value, "network", Self::network_key),
+                "egress" => self.section(value, "egress", Self::egress_key),
+                "header_bindings" => self.bindings(value),
+                "secrets" => self.section(value, "secrets", Self::secret),
+                "tls" => self.unsupported(key, "tls"),
+                _ => self.unknown(key, "", &["network", "egress", "header_bindings", "secrets"]),
+            }
+        }
+    }
+
+    fn network_key(&mut self, key: &Key<'_>, value: &Value<'_>) {
+        match &**key.get_ref() {
+            "mode" => {
+                let mode = self.word(value, "network.mode", &NETWORK_MODES);
+                self.document.network_modes.extend(mode);
+            }
+            "hosts" => {
+                self.document.hosts_given = true;
+                self.document.hosts = self.strings(value, "network.hosts", "mode = \"none\" permits no host");
+            }
+            "rules" => self.unsupported(key, "network.rules"),
+            _ => self.unknown(key, "network.", &["mode", "hosts"]),
+        }
+    }
+
+    fn egress_key(&mut self, key: &Key<'_>, value: &Value<'_>) {
+        match &**key.get_ref() {
+            "mode" => {
+                let mode = self.word(value, "egress.mode", &EGRESS_MODES);
+                self.document.egress_modes.extend(mode);
+            }
+            "allow_cidrs" => {
+                self.document.cidrs_given = true;
+                self.document.cidrs =
+                    self.strings(value, "egress.allow_cidrs", "mode = \"block_all\" permits no address");
+            }
+            "block_private_ips" => match value.get_ref().as_bool() {
+                Some(flag) => {
+                    let place = self.place_of(value);
+                    self.document.block_private.push(At { value: flag, place });
+                }
+                None => self.wrong_type(value, "egress.block_private_ips", "true or false"),
+            },
+            _ => self.unknown(key, "egress.", &["mode", "allow_cidrs", "block_private_ips"]),
+        }
+    }
+
+    fn bindings(&mut self, value: &Value<'_>) {
+        let Some(array) = value.get_ref().as_array() else {
+            return self.wrong_type(value, "header_bindings", "tables, each under [[header_bindings]]");
+        };
+        if array.is_empty() {
+            let place = self.place_of(value);
+            self.mistakes.add(&place, "`header_bindings` is empty", "take it out, or add a [[header_bindings]] table");
+        }
+        for entry in array {
+            match entry.get_ref().as_table() {
+                Some(table) => self.binding(entry, table),
+                None => self.wrong_type(entry, "header_bindings", "tables, each under [[header_bindings]]"),
+            }
+        }
+    }
+
+    fn binding(&mut self, entry: &Value<'_>, table: &DeTable<'_>) {
+        if let Some(kind) = table.get("kind").and_then(|kind| self.string(kind, "kind")) {
+            let known = kind.value == "header_binding";
+            if UNSUPPORTED_KINDS.contains(&kind.value.as_str()) {
+                let what = format!("kind {} is not supported by this version", kind.value);
+                return self.mistakes.add(&kind.place, what, NOT_YET);
+            }
+            if !known {
+                let what = format!("{} is not a kind of binding", quoted(&kind.value));
+                return self.mistakes.add(&kind.place, what, did_you_mean(&kind.value, &["header_binding"]));
+            }
+        }
+        let place = self.place_of(entry);
+        let mut raw = RawBinding {
+            place,
+            host: None,
+            header: None,
+            secret_name: None,
+            path_prefix: None,
+            prefix: None,
+            suffix: None,
+        };
+        for (key, value) in table {
+            match &**key.get_ref() {
+                "kind" => {}
+                "host" => raw.host = self.string(value, "host"),
+                "header" => raw.header = self.string(value, "header"),
+                "secret_name" => raw.secret_name = self.string(value, "secret_name"),
+                "path_prefix" => raw.path_prefix = self.string(value, "path_prefix"),
+                "prefix" => raw.prefix = self.text(value, "prefix"),
+                "suffix" => raw.suffix = self.text(value, "suffix"),
+                _ => self.unknown(
+                    key,
+                    "header_bindings.",
+                    &["kind", "host", "header", "secret_name", "path_prefix", "prefix", "suffix"],
+                ),
+            }
+        }
+        for required in ["host", "header", "secret_name"] {
+            if !table.contains_key(required) {
+                let hint = format!("add {required} = \"…\"");
+                self.mistakes.add(&raw.place, format!("the binding has no `{required}`"), hint);
+            }
+        }
+        self.document.bindings.push(raw);
+    }
+
+    fn secret(&mut self, key: &Key<'_>, value: &Value<'_>) {
+        let name = key.get_ref();
+        self.document.secret_names.insert(name.to_string());
+        let place = self.place(key.span().start);
+        let form = "give one of env = \"VAR\", file = \"PATH\" or command = [\"PROGRAM\", \"ARG\"]";
+        let Some(table) = value.get_ref().as_table() else {
+            return self.wrong_type(value, &format!("secrets.{name}"), "a table with env, file or command");
+        };
+        let mut sources = Vec::new();
+        for (key, value) in table {
+            match &**key.get_ref() {
+                "env" => sources.push(self.string(value, "env").map(|env| SecretSource::Env(env.value))),
+                "file" => sources.push(self.string(value, "file").map(|file| self.secret_file(&file.value))),
+                "command" => {
+                    let words = self.strings(value, "command", "write command = [\"PROGRAM\", \"ARG\"]");
+                    let words: Vec<_> = words.into_iter().map(|word| word.value).collect();
+                    sources.push((!words.is_empty()).then_some(SecretSource::Command(words)));
+                }
+                "store" => {
+                    self.unsupported(key, &format!("secrets.{name}.store"));
+                    sources.push(None);
+                }
+                _ => self.unknown(key, &format!("secrets.{name}."), &["env", "file", "command"]),
+            }
+        }
+        match sources.len() {
+            1 => {
+                let name = At { value: name.to_string(), place: place.clone() };
+                let raw = sources.into_iter().flatten().map(|source| RawSecret {
+                    name: name.clone(),
+                    source,
+                    place: place.clone(),
+                });
+                self.document.secrets.extend(raw);
+            }
+            0 => self.mistakes.add(&place, format!("the secret `{name}` has no source"), form),
+            _ => self.mistakes.add(&place, format!("the secret `{name}` has more than one source"), form),
+        }
+    }
+
+    fn secret_file(&self, file: &str) -> SecretSource {
+        let directory = Path::new(&*self.name).parent().map_or_else(PathBuf::new, Path::to_owned);
+        SecretSource::File(directory.join(file))
+    }
+
+    fn section(&mut self, value: &Value<'_>, name: &str, each: fn(&mut Self, &Key<'_>, &Value<'_>)) {
+        match value.get_ref().as_table() {
+            Some(table) => table.iter().for_each(|(key, value)| each(self, key, value)),
+            None => self.wrong_type(value, name, &format!("a table: [{name}]")),
+        }
+    }
+
+    fn lists_fit_modes(&mut self) {
+        let Document { network_modes, hosts, egress_modes, cidrs, .. } = &self.document;
+        for (list, first, modes, known, right) in [
+            ("network.hosts", hosts.first(), network_modes, NETWORK_MODES, "allow"),
+            ("egress.allow_cidrs", cidrs.first(), egress_modes, EGRESS_MODES, "custom"),
+        ] {
+            let Some(first) = first else { continue };
+            let fits = modes.iter().any(|mode| mode.value == right || !known.contains(&mode.value.as_str()));
+            if !fits {
+                let what = format!("`{list}` has no effect without mode = \"{right}\"");
+                self.mistakes.add(&first.place, what, format!("write mode = \"{right}\", or take the list out"));
+            }
+        }
+    }
+
+    /// A word out of `known`. An unknown one is reported here and returned all the same, so that it counts as given.
+    fn word(&mut self, value: &Value<'_>, name: &str, known: &[&str]) -> Option<At<String>> {
+        let word = self.string(value, name)?;
+        if !known.contains(&word.value.as_str()) {
+            let what = format!("{} is not a value of `{name}`", quoted(&word.value));
+            self.mistakes.add(&word.place, what, did_you_mean(&word.value, known));
+        }
+        Some(word)
+    }
+
+    /// A list of at least one text.
+    fn strings(&mut self, value: &Value<'_>, name: &str, if_empty: &str) -> Vec<At<String>> {
+        let Some(array) = value.get_ref().as_array() else {
+            self.wrong_type(value, name, "a list of texts: [\"…\"]");
+            return Vec::new();
+        };
+        if array.is_empty() {
+            let place = self.place_of(value);
+            self.mistakes.add(&place, format!("`{name}` is empty"), format!("take it out; {if_empty}"));
+        }
+        array.iter().filter_map(|entry| self.string(entry, name)).collect()
+    }
+
+    /// A text of at least one character.
+    fn string(&mut self, value: &Value<'_>, name: &str) -> Option<At<String>> {
+        let text = self.text(value, name)?;
+        if text.value.is_empty() {
+            self.mistakes.add(&text.place, format!("`{name}` holds an empty text"), "write a value, or take it out");
+            return None;
+        }
+        Some(text)
+    }
+
+    fn text(&mut self, value: &Value<'_>, name: &str) -> Option<At<String>> {
+        match value.get_ref().as_str() {
+            Some(text) => Some(At { value: text.to_owned(), place: self.place_of(value) }),
+            None => {
+                self.wrong_type(value, name, "a text in quotes");
+                None
+            }
+        }
+    }
+
+    fn wrong_type(&mut self, value: &Value<'_>, name: &str, right: &str) {
+        let place = self.place_of(value);
+        let what = format!("`{name}` cannot be of type {}", value.get_ref().type_str());
+        self.mistakes.add(&place, what, format!("it takes {right}"));
+    }
+
+    fn unknown(&mut self, key: &Key<'_>, before: &str, known: &[&str]) {
+        let place = self.place(key.span().start);
+        let what = format!("unknown key {}", quoted(&format!("{before}{}", key.get_ref())));
+        self.mistakes.add(&place, what, did_you_mean(key.get_ref(), known));
+    }
+
+    fn unsupported(&mut self, key: &Key<'_>, name: &str) {
+        let place = self.place(key.span().start);
+        self.mistakes.add(&place, format!("`{name}` is not supported by this version"), NOT_YET);
+    }
+
+    fn place_of(&self, value: &Value<'_>) -> Place {
+        self.place(value.span().start)
+    }
+
+    fn place(&self, offset: usize) -> Place {
+        let line = self.line_starts.partition_point(|&start| start <= offset);
+        let start = self.line_starts[line - 1];
+        let before = self.text.get(start..offset).unwrap_or_default();
+        Place::File { name: self.name.clone(), line, column: before.chars().count() + 1 }
+    }
+}

@@ -1,0 +1,185 @@
+//! The canonical form of a path, in which rules and bindings look at it, and what makes a path ambiguous.
+
+use std::borrow::Cow;
+
+/// The path in the one spelling in which prefixes are compared: escapes of unreserved characters are decoded and other
+/// escapes are in capitals (RFC 3986 section 6.2.2), and bytes that a path may not hold raw are escaped.
+///
+/// Repeated slashes stay as they are. They are not ambiguous for a plain prefix that holds none itself: whether a server
+/// merges them or not, the path begins with the prefix in both readings or in neither that matters, as merging takes
+/// away only slashes behind the prefix.
+///
+/// # Errors
+/// What is ambiguous: servers differ in what such a path means (dot segments, encoded dots, slashes and backslashes, `;`
+/// parameters, double encoding, NUL and other control characters, overlong UTF-8).
+pub(super) fn canonical(path: &str) -> Result<Cow<'_, str>, &'static str> {
+    if path == "*" {
+        return Ok(Cow::Borrowed(path));
+    }
+    if !path.is_empty() && !path.starts_with('/') {
+        return Err("it does not begin with a slash");
+    }
+    let canonical = if path.is_empty() {
+        Cow::Borrowed("/")
+    } else if path.bytes().all(|byte| PLAIN[usize::from(byte)]) {
+        Cow::Borrowed(path)
+    } else {
+        Cow::Owned(respell(path.as_bytes())?)
+    };
+    if canonical.contains("/.") && canonical.split('/').any(|segment| matches!(segment, "." | "..")) {
+        return Err("a dot segment");
+    }
+    Ok(canonical)
+}
+
+fn respell(path: &[u8]) -> Result<String, &'static str> {
+    let mut text = String::with_capacity(path.len() + 16);
+    let mut decoded = Vec::with_capacity(path.len());
+    let mut rest = path;
+    while let [first, tail @ ..] = rest {
+        let (byte, escaped) = match first {
+            b'%' => (unescape(tail).ok_or("a percent sign without two hexadecimal digits")?, true),
+            _ => (*first, false),
+        };
+        rest = if escaped { &tail[2..] } else { tail };
+        refuse_byte(byte, escaped)?;
+        decoded.push(byte);
+        if is_unreserved(byte) || (!escaped && PLAIN[usize::from(byte)]) {
+            text.push(char::from(byte));
+        } else {
+            text.push_str(&format!("%{byte:02X}"));
+        }
+    }
+    std::str::from_utf8(&decoded).map_err(|_| "bytes that are not UTF-8")?;
+    if has_double_encoding(text.as_bytes()) {
+        return Err("double encoding");
+    }
+    Ok(text)
+}
+
+fn refuse_byte(byte: u8, escaped: bool) -> Result<(), &'static str> {
+    match byte {
+        0 => Err("a NUL character"),
+        0x01..=0x1f | 0x7f => Err("a control character"),
+        b'\\' => Err("a backslash"),
+        b';' => Err("a `;` parameter"),
+        b'.' if escaped => Err("an encoded dot"),
+        b'/' if escaped => Err("an encoded slash"),
+        b'?' | b'#' if !escaped => Err("a query or fragment inside the path"),
+        _ => Ok(()),
+    }
+}
+
+fn unescape(tail: &[u8]) -> Option<u8> {
+    let digit = |i: usize| tail.get(i).and_then(|&b| char::from(b).to_digit(16));
+    u8::try_from(digit(0)? << 4 | digit(1)?).ok()
+}
+
+/// `%25` and two digits decode to an escape, which a second decoder would decode again.
+fn has_double_encoding(canonical: &[u8]) -> bool {
+    canonical.windows(5).any(|w| w.starts_with(b"%25") && w[3].is_ascii_hexdigit() && w[4].is_ascii_hexdigit())
+}
+
+const fn is_unreserved(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b'~')
+}
+
+/// What a path holds as it is: `pchar` of RFC 3986 and the slash, without the `;` and the escapes. A table, as every
+/// byte of every path of a bound host is looked up in it.
+const PLAIN: [bool; 256] = {
+    let mut table = [false; 256];
+    let mut byte = 0;
+    while byte < table.len() {
+        table[byte] = is_unreserved(byte as u8)
+            || matches!(
+                byte as u8,
+                b'/' | b'!' | b'$' | b'&' | b'\'' | b'(' | b')' | b'*' | b'+' | b',' | b'=' | b':' | b'@'
+            );
+        byte += 1;
+    }
+    table
+};
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    macro_rules! paths {
+        ($($name:ident: $path:expr => $want:expr;)*) => { $(
+            #[test]
+            fn $name() {
+                assert_eq!(canonical($path), $want.map(Cow::Borrowed));
+            }
+        )* };
+    }
+
+    paths! {
+        plain: "/v1/chat" => Ok("/v1/chat");
+        empty_is_the_root: "" => Ok("/");
+        asterisk: "*" => Ok("*");
+        unreserved_is_decoded: "/%76%31/%7Ea" => Ok("/v1/~a");
+        other_escapes_are_capitals: "/a%2b%20b" => Ok("/a%2B%20b");
+        raw_bytes_are_escaped: "/a b|\u{fc}" => Ok("/a%20b%7C%C3%BC");
+        repeated_slashes_stay: "/v1//x" => Ok("/v1//x");
+        dots_inside_a_segment: "/a..b/.c/d./..." => Ok("/a..b/.c/d./...");
+        a_percent_sign: "/100%25/x" => Ok("/100%25/x");
+        one_dot: "/a/./b" => Err("a dot segment");
+        two_dots: "/v1/../admin" => Err("a dot segment");
+        two_dots_at_the_end: "/v1/.." => Err("a dot segment");
+        encoded_dots: "/v1/%2e%2E/admin" => Err("an encoded dot");
+        half_encoded_dots: "/v1/.%2e/admin" => Err("an encoded dot");
+        encoded_slash: "/v1%2fadmin" => Err("an encoded slash");
+        encoded_backslash: "/v1/..%5cadmin" => Err("a backslash");
+        backslash: "/v1\\..\\admin" => Err("a backslash");
+        parameter: "/v1/..;/admin" => Err("a `;` parameter");
+        encoded_parameter: "/v1/..%3b/admin" => Err("a `;` parameter");
+        double_encoding: "/v1/%252e%252e/admin" => Err("double encoding");
+        double_encoding_in_parts: "/v1/%25%32e/admin" => Err("double encoding");
+        encoded_nul: "/v1/x%00.png" => Err("a NUL character");
+        nul: "/v1/x\0" => Err("a NUL character");
+        encoded_line_break: "/v1/x%0d%0aHost:y" => Err("a control character");
+        delete: "/v1/\u{7f}" => Err("a control character");
+        overlong_dot: "/v1/%c0%ae%c0%ae/admin" => Err("bytes that are not UTF-8");
+        half_an_escape: "/v1/%2" => Err("a percent sign without two hexadecimal digits");
+        iis_escape: "/v1/%u002e/" => Err("a percent sign without two hexadecimal digits");
+        fragment: "/v1/#/../admin" => Err("a query or fragment inside the path");
+        no_slash: "v1/x" => Err("it does not begin with a slash");
+    }
+
+    /// Whatever is taken has one canonical form, and no reading of it leaves the place it seems to name.
+    #[test]
+    fn canonical_is_final_and_free_of_traversal() {
+        const PIECES: [&str; 14] =
+            ["/", "//", "a", ".", "..", "%2e", "%2F", "%25", "2e", "%41", "\\", ";", "\u{fc}", "%c3%bc"];
+        let mut state = 0x9e37_79b9_7f4a_7c15_u64;
+        let mut taken = 0;
+        for _ in 0..20_000 {
+            let mut path = "/".to_owned();
+            for _ in 0..6 {
+                state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+                path.push_str(PIECES[(state >> 33) as usize % PIECES.len()]);
+            }
+            let Ok(text) = canonical(&path) else { continue };
+            taken += 1;
+            assert_eq!(canonical(&text).as_deref(), Ok(&*text), "{path}");
+            let once = decode(&text);
+            let twice = decode(&once);
+            for reading in [&once, &twice] {
+                let climbs = reading.split(['/', '\\']).any(|segment| matches!(segment, "." | ".."));
+                assert!(!climbs && reading.matches('/').count() == path.matches('/').count(), "{path} {reading}");
+            }
+        }
+        assert!(taken > 500, "{taken}");
+    }
+
+    fn decode(text: &str) -> String {
+        let mut bytes = Vec::new();
+        let mut rest = text.as_bytes();
+        while let [first, tail @ ..] = rest {
+            let escaped = if *first == b'%' { unescape(tail) } else { None };
+            bytes.push(escaped.unwrap_or(*first));
+            rest = if escaped.is_some() { &tail[2..] } else { tail };
+        }
+        String::from_utf8(bytes).unwrap()
+    }
+}

@@ -1,0 +1,185 @@
+//! Bodies on their way through: counted, never buffered.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http_body::{Body, Frame, SizeHint};
+use http_body_util::Full;
+use hyper::body::Incoming;
+use tokio::sync::oneshot;
+use tokio::time::Sleep;
+
+use crate::audit::{Row, Traffic};
+use crate::sandboxes::Sandbox;
+
+use super::headers;
+use super::pool::Lease;
+
+/// How long a body waits for the upstream's `100 Continue` before it goes on all the same (RFC 9110 section 10.1.1).
+const CONTINUE_WAIT: Duration = Duration::from_secs(1);
+
+/// What goes back to the sandbox.
+pub enum ProxyBody {
+    /// Made here.
+    Full(Full<Bytes>),
+    /// From upstream. Boxed, since it is much larger than the other.
+    Relayed(Box<Relayed>),
+}
+
+/// An upstream's response body. At its end the connection goes back to the pool and the row is written; a body that is
+/// dropped before takes its connection with it.
+pub struct Relayed {
+    inner: Incoming,
+    lease: Option<Lease>,
+    row: Row,
+}
+
+/// What goes to the upstream: the sandbox's request body, counted.
+pub struct RequestBody {
+    inner: Option<Incoming>,
+    traffic: Arc<Traffic>,
+    trailers: Option<TrailerFilter>,
+    gate: Option<Gate>,
+}
+
+/// Takes out of a request's trailers what the proxy sets itself, and what belongs to one hop.
+pub struct TrailerFilter {
+    /// Whose injector knows the headers.
+    pub sandbox: Arc<Sandbox>,
+    /// The bindings that apply.
+    pub bindings: Vec<usize>,
+}
+
+/// Holds a body back until the upstream wants it.
+pub struct Gate {
+    opened: oneshot::Receiver<()>,
+    patience: Pin<Box<Sleep>>,
+}
+
+impl ProxyBody {
+    /// A body made here.
+    pub fn full(bytes: Bytes) -> Self {
+        Self::Full(Full::new(bytes))
+    }
+
+    /// An upstream's body.
+    pub fn relayed(inner: Incoming, lease: Lease, row: Row) -> Self {
+        let mut relayed = Relayed { inner, lease: Some(lease), row };
+        if relayed.inner.is_end_stream() {
+            relayed.finish();
+        }
+        Self::Relayed(Box::new(relayed))
+    }
+}
+
+impl Relayed {
+    fn finish(&mut self) {
+        if let Some(lease) = self.lease.take() {
+            lease.give_back(self.row.traffic.up_done.load(Ordering::Relaxed));
+        }
+    }
+}
+
+impl Body for ProxyBody {
+    type Data = Bytes;
+    type Error = hyper::Error;
+
+    fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
+        match self.get_mut() {
+            Self::Full(body) => Pin::new(body).poll_frame(cx).map_err(|never| match never {}),
+            Self::Relayed(relayed) => {
+                let frame = ready!(Pin::new(&mut relayed.inner).poll_frame(cx));
+                if let Some(Ok(frame)) = &frame
+                    && let Some(data) = frame.data_ref()
+                {
+                    relayed.row.event().bytes_down += data.len() as u64;
+                }
+                match &frame {
+                    None => relayed.finish(),
+                    Some(Ok(_)) if relayed.inner.is_end_stream() => relayed.finish(),
+                    Some(Ok(_) | Err(_)) => {}
+                }
+                Poll::Ready(frame)
+            }
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        match self {
+            Self::Full(body) => body.is_end_stream(),
+            Self::Relayed(relayed) => relayed.inner.is_end_stream(),
+        }
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match self {
+            Self::Full(body) => body.size_hint(),
+            Self::Relayed(relayed) => relayed.inner.size_hint(),
+        }
+    }
+}
+
+impl RequestBody {
+    /// The sandbox's body as it comes.
+    pub fn new(inner: Incoming, traffic: Arc<Traffic>, trailers: TrailerFilter) -> Self {
+        if inner.is_end_stream() {
+            traffic.up_done.store(true, Ordering::Relaxed);
+        }
+        Self { inner: Some(inner), traffic, trailers: Some(trailers), gate: None }
+    }
+
+    /// No body, for a request that is sent once more.
+    pub fn none(traffic: Arc<Traffic>) -> Self {
+        Self { inner: None, traffic, trailers: None, gate: None }
+    }
+
+    /// Holds the body back until the sender is used, or a second has passed.
+    pub fn gated(mut self) -> (Self, oneshot::Sender<()>) {
+        let (open, opened) = oneshot::channel();
+        self.gate = Some(Gate { opened, patience: Box::pin(tokio::time::sleep(CONTINUE_WAIT)) });
+        (self, open)
+    }
+}
+
+impl Body for RequestBody {
+    type Data = Bytes;
+    type Error = hyper::Error;
+
+    fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
+        let this = self.get_mut();
+        if let Some(gate) = &mut this.gate {
+            if Pin::new(&mut gate.opened).poll(cx).is_pending() && gate.patience.as_mut().poll(cx).is_pending() {
+                return Poll::Pending;
+            }
+            this.gate = None;
+        }
+        let Some(inner) = &mut this.inner else { return Poll::Ready(None) };
+        let mut frame = ready!(Pin::new(&mut *inner).poll_frame(cx));
+        let ended = frame.is_none() || inner.is_end_stream();
+        if let Some(Ok(frame)) = &mut frame {
+            let len = frame.data_ref().map_or(0, Bytes::len) as u64;
+            this.traffic.up.fetch_add(len, Ordering::Relaxed);
+            if let (Some(fields), Some(filter)) = (frame.trailers_mut(), &this.trailers) {
+                headers::strip_hop_by_hop(fields);
+                filter.sandbox.injector.strip(&filter.bindings, fields);
+            }
+        }
+        if ended {
+            this.traffic.up_done.store(true, Ordering::Relaxed);
+        }
+        Poll::Ready(frame)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.inner.as_ref().is_none_or(Body::is_end_stream)
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.inner.as_ref().map_or_else(|| SizeHint::with_exact(0), Body::size_hint)
+    }
+}

@@ -1,0 +1,138 @@
+//! An ordinary HTTP proxy for clients that want one: CONNECT and absolute request targets.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+
+use bytes::{Bytes, BytesMut};
+use http::{Method, Request, Response, StatusCode, Uri, Version};
+use hyper::body::Incoming;
+use hyper::ext::ReasonPhrase;
+use hyper::service::service_fn;
+use hyper::upgrade::Upgraded;
+use hyper_util::rt::TokioIo;
+use tokio::net::TcpStream;
+
+use crate::types::{Authority, Destination, Host, Scheme};
+
+use super::guard::{Guard, RawSwitch};
+use super::{Capture, Slot};
+use crate::proxy::body::ProxyBody;
+use crate::proxy::refusal::{Refusal, RequestHead};
+use crate::proxy::{Connection, Worker, handle, identity, intercept};
+
+/// Serves one connection to the proxy's own port. Each request on it is judged anew, whatever the one before was for.
+pub async fn serve(worker: Arc<Worker>, io: TcpStream, slot: Slot) {
+    let raw = RawSwitch::default();
+    let guarded = Guard::new(io, raw.clone());
+    let service = service_fn(move |request| answer(Arc::clone(&worker), slot.clone(), raw.clone(), request));
+    let served = intercept::http1_builder().serve_connection(TokioIo::new(guarded), service).with_upgrades().await;
+    if let Err(error) = served {
+        tracing::debug!(%error, "proxy connection ended");
+    }
+}
+
+async fn answer(
+    worker: Arc<Worker>,
+    slot: Slot,
+    raw: RawSwitch,
+    request: Request<Incoming>,
+) -> Result<Response<ProxyBody>, Infallible> {
+    let connect = request.method() == Method::CONNECT;
+    let http1 = request.version() < Version::HTTP_2;
+    let head = RequestHead::of(request.method(), request.headers(), http1);
+    let destination = match destination(&request) {
+        Ok(destination) => destination,
+        Err(refusal) => return Ok(refusal.response(None, &RequestHead { close: true, ..head })),
+    };
+    if connect {
+        let connection = Connection::new(worker, slot, Capture::Connect, destination);
+        return Ok(tunnel(connection, raw, request, head).await);
+    }
+    let connection = Arc::new(Connection::new(worker, slot, Capture::Absolute, destination));
+    handle(connection, raw, request).await
+}
+
+/// Where a request to the proxy wants to go.
+fn destination(request: &Request<Incoming>) -> Result<Destination, Refusal> {
+    let uri: &Uri = request.uri();
+    let malformed = |what: String| Refusal::Malformed(what);
+    let Some(target) = uri.authority() else {
+        return Err(identity::fault(request).unwrap_or_else(|| {
+            malformed("this is a proxy: it takes CONNECT, or a request target with a scheme and a host".into())
+        }));
+    };
+    let scheme = match uri.scheme_str() {
+        Some("http") => Scheme::Http,
+        Some("https") | None => Scheme::Https,
+        Some(_) => return Err(malformed("its scheme is neither http nor https".into())),
+    };
+    if uri.scheme().is_none() && target.port().is_none() {
+        return Err(malformed("CONNECT needs HOST:PORT".into()));
+    }
+    let port = if scheme == Scheme::Http { 80 } else { 443 };
+    let authority = Authority::parse(target.as_str(), port);
+    let authority = authority.map_err(|e| malformed(format!("its host is no host: {e}")))?;
+    let dialled = match authority.host {
+        Host::Ip(ip) => Some(ip),
+        Host::Name(_) => None,
+    };
+    Ok(Destination { authority, scheme, dialled })
+}
+
+/// The verdict comes first, in the status line where clients show it; then the bytes are served like captured ones.
+async fn tunnel(
+    mut connection: Connection,
+    raw: RawSwitch,
+    request: Request<Incoming>,
+    head: RequestHead,
+) -> Response<ProxyBody> {
+    if let Err(denial) = connection.worker.sandbox.policy.destination(&connection.destination) {
+        return refuse_connect(&connection, &denial.into(), &head).await;
+    }
+    connection.destination.scheme = Scheme::Https;
+    raw.set();
+    let upgrade = hyper::upgrade::on(request);
+    tokio::spawn(async move {
+        match upgrade.await.map(into_tcp) {
+            Ok(Some((io, early))) => intercept::serve(connection, early, io).await,
+            Ok(None) => tracing::error!("an upgraded connection is not the one that was served"),
+            Err(error) => tracing::debug!(%error, "CONNECT was not completed"),
+        }
+    });
+    let mut response = Response::new(ProxyBody::full(Bytes::new()));
+    response.extensions_mut().insert(ReasonPhrase::from_static(b"Connection established"));
+    response
+}
+
+async fn refuse_connect(connection: &Connection, refusal: &Refusal, head: &RequestHead) -> Response<ProxyBody> {
+    let mut event = connection.event();
+    event.method = Some(Method::CONNECT);
+    event.deny(refusal.code(), refusal.for_operator(), refusal.cure());
+    event.status = Some(refusal.status().as_u16());
+    let row = connection.worker.audit.open(event).await;
+    let unrecorded;
+    let refusal = match row {
+        Ok(_) => refusal,
+        Err(full) => {
+            unrecorded = Refusal::from(full);
+            &unrecorded
+        }
+    };
+    let asked = format!("CONNECT {}:{}", connection.destination.authority.host, connection.destination.authority.port);
+    let mut response = refusal.response(Some(&asked), head);
+    if response.status() != StatusCode::OK
+        && let Ok(reason) = ReasonPhrase::try_from(format!("{}: {refusal}", refusal.code()).into_bytes())
+    {
+        response.extensions_mut().insert(reason);
+    }
+    response
+}
+
+/// The socket under an upgraded connection, with what was read from it already.
+fn into_tcp(upgraded: Upgraded) -> Option<(TcpStream, Bytes)> {
+    let parts = upgraded.downcast::<TokioIo<Guard<TcpStream>>>().ok()?;
+    let (io, pending) = parts.io.into_inner().into_parts();
+    let mut early = BytesMut::from(parts.read_buf);
+    early.extend_from_slice(&pending);
+    Some((io, early.freeze()))
+}

@@ -1,0 +1,427 @@
+//! A check of each HTTP/1 head in front of hyper, for what hyper accepts and a proxy must not: Content-Length beside
+//! Transfer-Encoding, any Transfer-Encoding but one final `chunked`, bare CR or LF, line folding, a second Host, white
+//! space before a colon, a head over 64 KiB (RFC 9112 sections 2.2, 5.1, 5.2, 6.1, 6.3).
+//!
+//! The guard follows the framing so as to know where a head begins. hyper parses and judges every byte all the same, so
+//! a disagreement of the two could cost a check, never a decision. A fault reaches hyper as a request of its own whose
+//! method is [`FAULT`], so that the answer comes in its turn; nothing after it is read.
+
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll, ready};
+
+use bytes::{Buf, BytesMut};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio_util::io::poll_read_buf;
+
+/// The largest head, in bytes. hyper's own bound is set to the same.
+pub const HEAD_MAX: usize = 64 * 1024;
+/// The most header lines of one head.
+pub const HEADERS_MAX: usize = 256;
+/// The method of the request that stands for a malformed head. A client that sends it gets the same 400.
+pub const FAULT: &str = "X-MALFORMED";
+/// The longest chunk-size or trailer line.
+const LINE_MAX: usize = 16 * 1024;
+const READ: usize = 16 * 1024;
+
+/// Lets the handler say that what follows is no longer HTTP.
+#[derive(Clone, Debug, Default)]
+pub struct RawSwitch(Arc<AtomicBool>);
+
+impl RawSwitch {
+    /// From here on bytes pass unchecked: a 101 that was asked for, or a CONNECT, has been answered.
+    pub fn set(&self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+
+    fn is_set(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// A stream whose HTTP/1 heads are checked.
+#[derive(Debug)]
+pub struct Guard<T> {
+    io: T,
+    raw: RawSwitch,
+    framing: Framing,
+    pending: BytesMut,
+    checked: usize,
+    eof: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Framing {
+    Head,
+    Length(u64),
+    ChunkSize,
+    ChunkData(u64),
+    Trailers,
+    /// Behind CONNECT: the bytes are a tunnel's or nobody's, and wait until the switch says which.
+    Held,
+    Dead,
+}
+
+impl<T> Guard<T> {
+    /// Guards `io`; the switch ends the guarding.
+    pub fn new(io: T, raw: RawSwitch) -> Self {
+        Self { io, raw, framing: Framing::Head, pending: BytesMut::new(), checked: 0, eof: false }
+    }
+
+    /// The stream, and what was read from it and not yet handed on.
+    pub fn into_parts(self) -> (T, BytesMut) {
+        (self.io, self.pending)
+    }
+
+    /// Moves `checked` over everything in `pending` that may be handed on.
+    fn check(&mut self) {
+        while self.checked < self.pending.len() && self.framing != Framing::Dead {
+            if self.raw.is_set() {
+                self.checked = self.pending.len();
+                return;
+            }
+            match self.step(&self.pending[self.checked..]) {
+                Ok(Some((used, next))) => {
+                    self.checked += used;
+                    self.framing = next;
+                }
+                Ok(None) => return,
+                Err(fault) => self.fail(fault),
+            }
+        }
+    }
+
+    fn step(&self, bytes: &[u8]) -> Result<Option<(usize, Framing)>, &'static str> {
+        match self.framing {
+            Framing::Head => head(bytes),
+            Framing::Length(left) => Ok(Some(body(bytes, left, Framing::Head, Framing::Length))),
+            Framing::ChunkSize => chunk_size(bytes),
+            Framing::ChunkData(left) => Ok(Some(body(bytes, left, Framing::ChunkSize, Framing::ChunkData))),
+            Framing::Trailers => trailer(bytes),
+            Framing::Held | Framing::Dead => Ok(None),
+        }
+    }
+
+    fn fail(&mut self, fault: &'static str) {
+        self.pending.truncate(self.checked);
+        // In the middle of a body there is no request to stand in for: the stream just ends there.
+        if self.framing == Framing::Head {
+            let request = format!("{FAULT} /{fault} HTTP/1.1\r\nHost: malformed.invalid\r\nConnection: close\r\n\r\n");
+            self.pending.extend_from_slice(request.as_bytes());
+            self.checked = self.pending.len();
+        }
+        self.framing = Framing::Dead;
+    }
+}
+
+fn body(bytes: &[u8], left: u64, done: Framing, more: fn(u64) -> Framing) -> (usize, Framing) {
+    let used = usize::try_from(left).map_or(bytes.len(), |left| left.min(bytes.len()));
+    match left - used as u64 {
+        0 => (used, done),
+        rest => (used, more(rest)),
+    }
+}
+
+fn head(bytes: &[u8]) -> Result<Option<(usize, Framing)>, &'static str> {
+    // Empty lines before a request line are allowed (RFC 9112 section 2.2) and belong to no head.
+    if bytes.starts_with(b"\r\n") {
+        return Ok(Some((2, Framing::Head)));
+    }
+    let Some(end) = memchr::memmem::find(bytes, b"\r\n\r\n") else {
+        check_lines(bytes)?;
+        return if bytes.len() > HEAD_MAX { Err("head-too-large") } else { Ok(None) };
+    };
+    if end + 4 > HEAD_MAX {
+        return Err("head-too-large");
+    }
+    let text = &bytes[..end];
+    check_lines(text)?;
+    frame_of(text).map(|framing| Some((end + 4, framing)))
+}
+
+/// CR and LF stand together or not at all. A CR at the very end may still get its LF.
+fn check_lines(text: &[u8]) -> Result<(), &'static str> {
+    for at in memchr::memchr2_iter(b'\r', b'\n', text) {
+        let fine = match text[at] {
+            b'\r' => text.get(at + 1).is_none_or(|&next| next == b'\n'),
+            _ => at > 0 && text[at - 1] == b'\r',
+        };
+        if !fine {
+            return Err("bare-line-break");
+        }
+    }
+    Ok(())
+}
+
+fn frame_of(text: &[u8]) -> Result<Framing, &'static str> {
+    let mut lines = text.split(|&b| b == b'\n').map(|line| line.strip_suffix(b"\r").unwrap_or(line));
+    let request_line = lines.next().unwrap_or_default();
+    let (mut length, mut chunked, mut hosts) = (None, false, 0);
+    for (count, line) in lines.enumerate() {
+        if count >= HEADERS_MAX {
+            return Err("too-many-headers");
+        }
+        if line.starts_with(b" ") || line.starts_with(b"\t") {
+            return Err("folded-header");
+        }
+        let colon = memchr::memchr(b':', line).ok_or("header-without-colon")?;
+        let (name, value) = (&line[..colon], line[colon + 1..].trim_ascii());
+        match name.last() {
+            None => return Err("header-without-name"),
+            Some(b' ' | b'\t') => return Err("space-before-colon"),
+            Some(_) => {}
+        }
+        if name.eq_ignore_ascii_case(b"host") {
+            hosts += 1;
+        } else if name.eq_ignore_ascii_case(b"content-length") {
+            let fresh =
+                std::str::from_utf8(value).ok().filter(|v| !v.is_empty() && v.bytes().all(|b| b.is_ascii_digit()));
+            let fresh = fresh.and_then(|v| v.parse::<u64>().ok()).ok_or("content-length")?;
+            if length.replace(fresh).is_some() {
+                return Err("content-length-twice");
+            }
+        } else if name.eq_ignore_ascii_case(b"transfer-encoding") {
+            if chunked || !value.eq_ignore_ascii_case(b"chunked") {
+                return Err("transfer-encoding");
+            }
+            chunked = true;
+        }
+    }
+    if hosts > 1 {
+        return Err("host-twice");
+    }
+    match (length, chunked) {
+        (Some(_), true) => Err("content-length-with-transfer-encoding"),
+        _ if request_line.starts_with(b"CONNECT ") => Ok(Framing::Held),
+        (_, true) => Ok(Framing::ChunkSize),
+        (Some(length), false) if length > 0 => Ok(Framing::Length(length)),
+        (Some(_) | None, false) => Ok(Framing::Head),
+    }
+}
+
+fn line(bytes: &[u8]) -> Result<Option<(&[u8], usize)>, &'static str> {
+    match memchr::memchr(b'\n', bytes) {
+        Some(at) if at > 0 && bytes[at - 1] == b'\r' => Ok(Some((&bytes[..at - 1], at + 1))),
+        Some(_) => Err("bare-line-break"),
+        None if bytes.len() > LINE_MAX => Err("line-too-long"),
+        None => Ok(None),
+    }
+}
+
+fn chunk_size(bytes: &[u8]) -> Result<Option<(usize, Framing)>, &'static str> {
+    let Some((text, used)) = line(bytes)? else { return Ok(None) };
+    let digits = text.split(|&b| b == b';').next().unwrap_or_default();
+    let size = std::str::from_utf8(digits).ok().filter(|d| !d.is_empty() && d.bytes().all(|b| b.is_ascii_hexdigit()));
+    let size = size.and_then(|d| u64::from_str_radix(d, 16).ok()).ok_or("chunk-size")?;
+    // A chunk's data is followed by CRLF.
+    Ok(Some((used, if size == 0 { Framing::Trailers } else { Framing::ChunkData(size.saturating_add(2)) })))
+}
+
+fn trailer(bytes: &[u8]) -> Result<Option<(usize, Framing)>, &'static str> {
+    let Some((text, used)) = line(bytes)? else { return Ok(None) };
+    Ok(Some((used, if text.is_empty() { Framing::Head } else { Framing::Trailers })))
+}
+
+impl<T: AsyncRead + Unpin> AsyncRead for Guard<T> {
+    fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        let this = self.get_mut();
+        loop {
+            this.check();
+            if this.checked > 0 {
+                let used = this.checked.min(buf.remaining());
+                buf.put_slice(&this.pending[..used]);
+                this.pending.advance(used);
+                this.checked -= used;
+                return Poll::Ready(Ok(()));
+            }
+            if this.framing == Framing::Dead || this.eof {
+                // An unfinished head at the end of the stream goes on, so that hyper sees a cut-off request as one.
+                let rest = if this.eof { this.pending.len().min(buf.remaining()) } else { 0 };
+                buf.put_slice(&this.pending[..rest]);
+                this.pending.advance(rest);
+                return Poll::Ready(Ok(()));
+            }
+            // A long body, or raw bytes, with nothing waiting: straight into the reader's buffer.
+            if this.pending.is_empty() && (this.raw.is_set() || this.in_long_body(buf.remaining())) {
+                let before = buf.filled().len();
+                ready!(Pin::new(&mut this.io).poll_read(cx, buf))?;
+                this.count_body((buf.filled().len() - before) as u64);
+                return Poll::Ready(Ok(()));
+            }
+            if this.framing == Framing::Held && !this.pending.is_empty() {
+                // The handler's answer wakes the reader, and nothing more is taken in until then.
+                return Poll::Pending;
+            }
+            this.pending.reserve(READ);
+            this.eof = ready!(poll_read_buf(Pin::new(&mut this.io), cx, &mut this.pending))? == 0;
+        }
+    }
+}
+
+impl<T> Guard<T> {
+    fn in_long_body(&self, room: usize) -> bool {
+        matches!(self.framing, Framing::Length(left) | Framing::ChunkData(left) if left > room as u64)
+    }
+
+    fn count_body(&mut self, read: u64) {
+        if let Framing::Length(left) | Framing::ChunkData(left) = &mut self.framing {
+            *left = left.saturating_sub(read);
+        }
+    }
+}
+
+impl<T: AsyncWrite + Unpin> AsyncWrite for Guard<T> {
+    fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.get_mut().io).poll_write(cx, buf)
+    }
+
+    fn poll_write_vectored(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bufs: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.get_mut().io).poll_write_vectored(cx, bufs)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.io.is_write_vectored()
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.get_mut().io).poll_flush(cx)
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.get_mut().io).poll_shutdown(cx)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+    /// What hyper would get to read, the input coming in pieces of `step` bytes.
+    fn through(input: &[u8], step: usize) -> String {
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        runtime.block_on(async {
+            let (mut client, server) = tokio::io::duplex(step);
+            let input = input.to_vec();
+            let writer = tokio::spawn(async move {
+                // The guard stops reading behind a fault, so the rest may not be taken.
+                let _ = client.write_all(&input).await;
+            });
+            let mut out = Vec::new();
+            Guard::new(server, RawSwitch::default()).read_to_end(&mut out).await.unwrap();
+            writer.abort();
+            String::from_utf8_lossy(&out).into_owned()
+        })
+    }
+
+    fn passes(input: &str) {
+        for step in [1, 2, 7, 4096] {
+            assert_eq!(through(input.as_bytes(), step), input, "in steps of {step}");
+        }
+    }
+
+    fn faults(input: &str, fault: &str) {
+        for step in [1, 3, 4096] {
+            let got = through(input.as_bytes(), step);
+            let at = got.find(FAULT).unwrap_or_else(|| panic!("no fault in steps of {step}: {got:?}"));
+            assert!(got[at..].starts_with(&format!("{FAULT} /{fault} HTTP/1.1\r\n")), "{got:?}");
+            assert!(!got.contains("smuggled"), "{got:?}");
+        }
+    }
+
+    macro_rules! heads {
+        ($($name:ident: $input:expr => $fault:expr;)*) => { $(
+            #[test]
+            fn $name() {
+                faults(concat!("GET / HTTP/1.1\r\n", $input, "\r\n\r\nGET /smuggled HTTP/1.1\r\n\r\n"), $fault);
+            }
+        )* };
+    }
+
+    heads! {
+        length_then_chunked: "Host: a\r\nContent-Length: 5\r\nTransfer-Encoding: chunked" => "content-length-with-transfer-encoding";
+        chunked_then_length: "Host: a\r\nTransfer-Encoding: chunked\r\nContent-Length: 5" => "content-length-with-transfer-encoding";
+        two_lengths: "Host: a\r\nContent-Length: 5\r\nContent-Length: 5" => "content-length-twice";
+        length_list: "Host: a\r\nContent-Length: 5, 5" => "content-length";
+        length_plus: "Host: a\r\nContent-Length: +5" => "content-length";
+        length_minus: "Host: a\r\nContent-Length: -1" => "content-length";
+        length_hex: "Host: a\r\nContent-Length: 0x5" => "content-length";
+        length_huge: "Host: a\r\nContent-Length: 18446744073709551616" => "content-length";
+        length_empty: "Host: a\r\nContent-Length:" => "content-length";
+        xchunked: "Host: a\r\nTransfer-Encoding: xchunked" => "transfer-encoding";
+        chunked_identity: "Host: a\r\nTransfer-Encoding: chunked, identity" => "transfer-encoding";
+        gzip_chunked: "Host: a\r\nTransfer-Encoding: gzip, chunked" => "transfer-encoding";
+        chunked_twice: "Host: a\r\nTransfer-Encoding: chunked\r\nTransfer-Encoding: chunked" => "transfer-encoding";
+        chunked_vertical_tab: "Host: a\r\nTransfer-Encoding: \x0bchunked" => "transfer-encoding";
+        encoding_space: "Host: a\r\nTransfer-Encoding : chunked" => "space-before-colon";
+        two_hosts: "Host: a\r\nHost: b" => "host-twice";
+        folded: "Host: a\r\nX: a\r\n b" => "folded-header";
+        folded_first: " Host: evil\r\nHost: a" => "folded-header";
+        bare_cr: "Host: a\r\nX: a\rb" => "bare-line-break";
+        bare_lf: "Host: a\nX: b" => "bare-line-break";
+        no_colon: "Host: a\r\nX" => "header-without-colon";
+        no_name: "Host: a\r\n: x" => "header-without-name";
+    }
+
+    #[test]
+    fn good_heads_and_bodies_pass_as_they_are() {
+        passes("GET / HTTP/1.1\r\nHost: a\r\n\r\nGET /2 HTTP/1.1\r\nHost: a\r\n\r\n");
+        passes("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\n\r\n\nGET /2 HTTP/1.1\r\nHost: a\r\n\r\n");
+        passes(
+            "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: Chunked\r\n\r\n2;x\r\n\n\n\r\n0\r\nT: 1\r\n\r\nGET / HTTP/1.1\r\nHost: a\r\n\r\n",
+        );
+        passes("\r\nGET / HTTP/1.1\r\nHost: a\r\n\r\n");
+        let long = "x".repeat(100_000);
+        passes(&format!(
+            "PUT / HTTP/1.1\r\nHost: a\r\nContent-Length: 100000\r\n\r\n{long}GET / HTTP/1.1\r\nHost: a\r\n\r\n"
+        ));
+    }
+
+    #[test]
+    fn a_fault_in_the_second_head_leaves_the_first_request_whole() {
+        let first = "GET /first HTTP/1.1\r\nHost: a\r\n\r\n";
+        let got = through(format!("{first}GET / HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n").as_bytes(), 4096);
+        assert!(got.starts_with(&format!("{first}{FAULT} /host-twice")), "{got:?}");
+    }
+
+    #[test]
+    fn a_bad_chunk_ends_the_stream() {
+        for chunk in ["5\nhello", "0x5\r\nhello", "+5\r\nhello", "2;a\nb\r\nxx", "fffffffffffffffff\r\n"] {
+            let head = "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n";
+            assert_eq!(through(format!("{head}{chunk}\r\n0\r\n\r\n").as_bytes(), 4096), head, "{chunk:?}");
+        }
+    }
+
+    #[test]
+    fn heads_have_bounds() {
+        faults(&format!("GET / HTTP/1.1\r\nHost: a\r\nX: {}", "x".repeat(HEAD_MAX)), "head-too-large");
+        faults(&format!("GET / HTTP/1.1\r\n{}\r\n", "X: 1\r\n".repeat(HEADERS_MAX + 1)), "too-many-headers");
+    }
+
+    #[test]
+    fn what_follows_connect_waits_for_the_answer() {
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        runtime.block_on(async {
+            let (mut client, server) = tokio::io::duplex(4096);
+            let head = b"CONNECT a:443 HTTP/1.1\r\nHost: a:443\r\n\r\n";
+            client.write_all(head).await.unwrap();
+            client.write_all(b"\x16\x03\x01\n\n").await.unwrap();
+            drop(client);
+            let raw = RawSwitch::default();
+            let mut guard = Guard::new(server, raw.clone());
+            let mut got = vec![0; head.len()];
+            guard.read_exact(&mut got).await.unwrap();
+            assert_eq!(got, head);
+            raw.set();
+            let mut rest = Vec::new();
+            guard.read_to_end(&mut rest).await.unwrap();
+            assert_eq!(rest, b"\x16\x03\x01\n\n");
+        });
+    }
+}

@@ -1,0 +1,94 @@
+//! The authority that was authorised is the authority that is asked for.
+
+use std::sync::Arc;
+
+use http::header::HOST;
+use http::{Method, Request, Version};
+
+use crate::types::{Authority, Scheme};
+
+use super::Connection;
+use super::capture::guard::FAULT;
+use super::refusal::Refusal;
+
+/// The connection as this request sees it. Plain HTTP to an address has its name in `Host` alone, so there each request is
+/// judged for the name that it gives, at the port that was dialled.
+pub fn of_request<B>(connection: &Arc<Connection>, request: &Request<B>) -> Arc<Connection> {
+    let plain = connection.destination.scheme == Scheme::Http && connection.capture.by_address(&connection.destination);
+    let named = request.headers().get(HOST).filter(|_| plain).and_then(|host| host.to_str().ok());
+    match named.and_then(|host| Authority::parse(host, 80).ok()) {
+        Some(asked) => {
+            let mut destination = connection.destination.clone();
+            destination.authority.host = asked.host;
+            Arc::new(connection.to(destination))
+        }
+        None => Arc::clone(connection),
+    }
+}
+
+/// Compares SNI, `Host` or `:authority`, and an absolute request target with what the connection is for. Asked for every
+/// request. A port that is left out is the scheme's own.
+///
+/// # Errors
+/// [`Refusal::Misdirected`] when they differ, [`Refusal::Malformed`] when there is not exactly one authority.
+pub fn agree<B>(connection: &Connection, request: &Request<B>) -> Result<(), Refusal> {
+    refuse_methods(request)?;
+    let authorized = &connection.destination.authority;
+    let misdirected = |asked: &str| Refusal::Misdirected { asked: cut(asked), authorized: authorized.clone() };
+    if let Some(sni) = &connection.mismatched_sni {
+        return Err(misdirected(sni));
+    }
+    let port = if connection.destination.scheme == Scheme::Http { 80 } else { 443 };
+    let check = |asked: &str| match Authority::parse(asked, port) {
+        Ok(parsed) if parsed == *authorized => Ok(()),
+        Ok(_) => Err(misdirected(asked)),
+        Err(error) => Err(Refusal::Malformed(format!("its host is no host: {error}"))),
+    };
+    let mut hosts = request.headers().get_all(HOST).iter();
+    let host = match (hosts.next(), hosts.next()) {
+        (Some(_), Some(_)) => return Err(malformed("it has two Host headers")),
+        (Some(value), None) => Some(value.to_str().map_err(|_| malformed("its Host is not text"))?),
+        (None, _) => None,
+    };
+    if let Some(scheme) = request.uri().scheme_str()
+        && scheme != connection.destination.scheme.as_str()
+    {
+        return Err(misdirected(&format!("{scheme}://{}", request.uri().authority().map_or("", |a| a.as_str()))));
+    }
+    match (request.uri().authority(), host) {
+        (None, None) => Err(malformed("it has no Host")),
+        (Some(target), host) => {
+            check(target.as_str())?;
+            // HTTP/1.1 demands Host beside an absolute target, too (RFC 9112 section 3.2).
+            match host {
+                Some(host) => check(host),
+                None if request.version() == Version::HTTP_2 => Ok(()),
+                None => Err(malformed("it has no Host")),
+            }
+        }
+        (None, Some(host)) => check(host),
+    }
+}
+
+/// CONNECT has no place inside a connection, and TRACE would show what the proxy puts in.
+fn refuse_methods<B>(request: &Request<B>) -> Result<(), Refusal> {
+    match *request.method() {
+        Method::CONNECT => Err(malformed("CONNECT inside a connection")),
+        Method::TRACE => Err(malformed("TRACE would show what the proxy adds to a request")),
+        _ => fault(request).map_or(Ok(()), Err),
+    }
+}
+
+/// What the guard found, where the request stands for a malformed head.
+pub fn fault<B>(request: &Request<B>) -> Option<Refusal> {
+    let found = request.method().as_str() == FAULT;
+    found.then(|| Refusal::Malformed(request.uri().path().trim_start_matches('/').replace('-', " ")))
+}
+
+fn malformed(what: &str) -> Refusal {
+    Refusal::Malformed(what.to_owned())
+}
+
+fn cut(text: &str) -> String {
+    text.chars().take(256).collect()
+}

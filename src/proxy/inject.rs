@@ -1,0 +1,50 @@
+//! The only place that puts a credential into a request, and the last thing before it leaves.
+
+use http::Request;
+
+use crate::credentials::header::Injector;
+
+use super::authorize::Permitted;
+use super::headers;
+use super::refusal::Refusal;
+
+/// A permitted request with its credentials in it. `upstream` sends nothing else. Nobody else can make one:
+///
+/// ```compile_fail,E0451
+/// use sandbox_proxy::proxy::inject::Credentialed;
+///
+/// let forged = Credentialed { request: (), bindings: Vec::new() };
+/// ```
+#[derive(Debug)]
+pub struct Credentialed<R> {
+    request: R,
+    bindings: Vec<usize>,
+}
+
+/// Takes off what belongs to one hop and whatever the client put where a credential goes, then sets the credentials. In
+/// this order, so that a client that names a header in `Connection` cannot have ours dropped.
+///
+/// # Errors
+/// [`Refusal::NoCredential`] when a binding's secret cannot be had.
+pub fn inject<B>(
+    injector: &Injector,
+    permitted: Permitted<Request<B>>,
+    upgrade: bool,
+) -> Result<Credentialed<Request<B>>, Refusal> {
+    let (mut request, bindings) = permitted.into_parts();
+    let fields = request.headers_mut();
+    headers::strip_hop_by_hop(fields);
+    headers::join_cookies(fields);
+    if upgrade {
+        headers::set_websocket_upgrade(fields);
+    }
+    injector.apply(&bindings, fields)?;
+    Ok(Credentialed { request, bindings })
+}
+
+impl<R> Credentialed<R> {
+    /// The request, for the wire, and the bindings whose headers it has: no trailer may bring another.
+    pub fn into_parts(self) -> (R, Vec<usize>) {
+        (self.request, self.bindings)
+    }
+}

@@ -1,0 +1,182 @@
+//! The path of a request: capture → intercept → authorize → inject → upstream → respond.
+//!
+//! Each arrow is a type with one maker: only [`authorize`] makes a `Permitted`, only [`inject`] a `Credentialed`, and
+//! [`upstream`] sends nothing else. Plain and TLS, HTTP/1.1 and HTTP/2, captured or proxied: all meet in [`handle`].
+
+pub mod authorize;
+pub mod body;
+pub mod capture;
+pub mod headers;
+pub mod identity;
+pub mod inject;
+pub mod intercept;
+pub mod pool;
+pub mod refusal;
+pub mod stream;
+pub mod tunnel;
+pub mod upstream;
+
+use std::convert::Infallible;
+use std::sync::Arc;
+
+use http::{Request, Response, StatusCode, Version};
+use hyper::body::Incoming;
+
+use crate::audit::{Audit, AuditEvent, Row};
+use crate::dns::Resolver;
+use crate::policy::Grant;
+use crate::sandboxes::Sandbox;
+use crate::tls::roots::UpstreamTls;
+use crate::types::Destination;
+
+use body::ProxyBody;
+use capture::guard::RawSwitch;
+use capture::{Capture, Slot};
+use pool::{Key, Lease, Pool};
+use refusal::{Refusal, RequestHead};
+
+/// What one thread needs to serve one sandbox.
+pub struct Worker {
+    /// Whose traffic it is.
+    pub sandbox: Arc<Sandbox>,
+    /// Names to checked addresses.
+    pub resolver: Resolver,
+    /// What upstreams must chain to.
+    pub upstream_tls: Arc<UpstreamTls>,
+    /// Where rows go.
+    pub audit: Audit,
+    /// Upstream connections.
+    pub pool: Arc<Pool>,
+}
+
+/// One connection from the sandbox: where it was permitted to ask for, and how it came.
+pub struct Connection {
+    /// Who serves it.
+    pub worker: Arc<Worker>,
+    /// Its place among the connections.
+    pub slot: Slot,
+    /// How it entered.
+    pub capture: Capture,
+    /// Where it goes.
+    pub destination: Destination,
+    /// The name of the TLS handshake, where that is not the destination's: every request is misdirected then.
+    pub mismatched_sni: Option<String>,
+    /// The destination as `Host` has it.
+    pub host_value: http::HeaderValue,
+    /// The destination as `:authority` has it.
+    pub uri_authority: http::uri::Authority,
+}
+
+impl Connection {
+    /// A connection to `destination`.
+    pub fn new(worker: Arc<Worker>, slot: Slot, capture: Capture, destination: Destination) -> Self {
+        let text = destination.authority.to_string();
+        let uri_authority = text.parse().expect("a canonical authority is one to http, too");
+        let host_value = http::HeaderValue::from_str(&text).expect("a canonical authority is ASCII");
+        Self { worker, slot, capture, destination, mismatched_sni: None, host_value, uri_authority }
+    }
+
+    /// The same connection, for a destination that it has named since.
+    pub fn to(&self, destination: Destination) -> Self {
+        Self::new(Arc::clone(&self.worker), self.slot.clone(), self.capture, destination)
+    }
+
+    /// A row about this connection.
+    pub fn event(&self) -> AuditEvent {
+        AuditEvent::new(self.worker.sandbox.id.clone(), self.capture.as_str(), &self.destination)
+    }
+}
+
+/// Answers one request, whatever it came over.
+///
+/// # Errors
+/// Never: every failure is an answer.
+pub async fn handle(
+    connection: Arc<Connection>,
+    raw: RawSwitch,
+    request: Request<Incoming>,
+) -> Result<Response<ProxyBody>, Infallible> {
+    let http1 = request.version() < Version::HTTP_2;
+    let head = RequestHead::of(request.method(), request.headers(), http1);
+    let mut row = match connection.worker.audit.open(describe(&connection, &request)).await {
+        Ok(row) => row,
+        Err(full) => return Ok(Refusal::from(full).response(None, &head)),
+    };
+    let asked = format_asked(&connection, &request);
+    Ok(match pass(&connection, raw, request, &mut row).await {
+        Ok(passed) => deliver(passed, row),
+        Err(refusal) => refuse(&refusal, &asked(), &head, row),
+    })
+}
+
+/// A response on its way back.
+struct Passed {
+    response: Response<Incoming>,
+    lease: Lease,
+}
+
+/// The whole path on one screen.
+async fn pass(
+    connection: &Arc<Connection>,
+    raw: RawSwitch,
+    mut request: Request<Incoming>,
+    row: &mut Row,
+) -> Result<Passed, Refusal> {
+    identity::agree(connection, &request)?;
+    let upgrade = headers::websocket_upgrade(request.headers()).then(|| hyper::upgrade::on(&mut request));
+    let sandbox = &connection.worker.sandbox;
+    let permitted = authorize::authorize(&sandbox.policy, &connection.destination, request)?;
+    let key = Key {
+        authority: connection.destination.authority.clone(),
+        dialled: matches!(permitted.grant(), Grant::Egress { .. }).then_some(connection.destination.dialled).flatten(),
+        http1_only: upgrade.is_some(),
+    };
+    let event = row.event();
+    event.rule = Some(permitted.grant().clone());
+    let names = permitted.bindings().iter().map(|&at| sandbox.policy.bindings()[at].secret_name().to_owned());
+    event.bindings = names.collect();
+    let credentialed = inject::inject(&sandbox.injector, permitted, upgrade.is_some())?;
+    let (mut response, lease) = upstream::send(connection, credentialed, key, row).await?;
+    if response.status() == StatusCode::SWITCHING_PROTOCOLS {
+        tunnel::switch(connection, &mut response, upgrade, raw)?;
+    } else {
+        headers::clean_response(response.headers_mut());
+    }
+    Ok(Passed { response, lease })
+}
+
+fn deliver(passed: Passed, mut row: Row) -> Response<ProxyBody> {
+    let (mut parts, body) = passed.response.into_parts();
+    row.head(parts.status.as_u16());
+    parts.extensions.clear();
+    parts.version = Version::default();
+    Response::from_parts(parts, ProxyBody::relayed(body, passed.lease, row))
+}
+
+fn refuse(refusal: &Refusal, asked: &str, head: &RequestHead, mut row: Row) -> Response<ProxyBody> {
+    row.event().deny(refusal.code(), refusal.for_operator(), refusal.cure());
+    row.head(refusal.status().as_u16());
+    refusal.response(Some(asked), head)
+}
+
+fn describe(connection: &Connection, request: &Request<Incoming>) -> AuditEvent {
+    let mut event = connection.event();
+    event.protocol = match request.version() {
+        Version::HTTP_2 => "h2",
+        Version::HTTP_10 => "http/1.0",
+        _ => "http/1.1",
+    };
+    event.method = Some(request.method().clone());
+    event.path = request.uri().path_and_query().cloned();
+    event
+}
+
+/// What a refusal says was asked for, put into words only when there is one.
+fn format_asked(connection: &Connection, request: &Request<Incoming>) -> impl FnOnce() -> String + use<> {
+    let (method, path) = (request.method().clone(), request.uri().path_and_query().cloned());
+    let destination = connection.destination.clone();
+    move || {
+        let path = path.as_ref().map_or("", http::uri::PathAndQuery::path);
+        format!("{method} {}://{}{path}", destination.scheme, destination.authority)
+    }
+}

@@ -1,0 +1,212 @@
+//! Upstream connections that can be used again: hyper handles, kept per worker and destination.
+//!
+//! An HTTP/1 handle is lent to one request and comes back at the end of its response; an HTTP/2 handle is shared by up
+//! to [`STREAMS`] requests at a time. Bounds: [`IDLE_EACH`] idle connections a destination, [`IDLE_ALL`] in all, each
+//! for [`IDLE_TIME`]; at a bound a connection is closed instead of kept.
+
+use std::collections::HashMap;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use hyper::client::conn::{http1, http2};
+
+use crate::types::Authority;
+
+use super::body::RequestBody;
+
+/// Requests at a time on one HTTP/2 connection: what servers commonly allow (RFC 9113 section 6.5.2 recommends no less).
+const STREAMS: usize = 100;
+const IDLE_EACH: usize = 128;
+const IDLE_ALL: usize = 1024;
+const IDLE_TIME: Duration = Duration::from_secs(30);
+
+/// What one connection may serve: an authority, reached in one way.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Key {
+    /// Host and port.
+    pub authority: Authority,
+    /// The address, where the sandbox itself chose it (EgressPolicy).
+    pub dialled: Option<IpAddr>,
+    /// Only HTTP/1 is offered: the request wants an upgrade.
+    pub http1_only: bool,
+}
+
+/// A hyper handle.
+pub enum Handle {
+    /// For one request at a time.
+    Http1(http1::SendRequest<RequestBody>),
+    /// For many.
+    Http2(http2::SendRequest<RequestBody>),
+}
+
+/// A connection lent to one request.
+pub struct Lease {
+    handle: Option<Handle>,
+    peer: SocketAddr,
+    reused: bool,
+    key: Key,
+    pool: Arc<Pool>,
+    streams: Option<Arc<AtomicUsize>>,
+}
+
+/// The connections of one worker.
+#[derive(Default)]
+pub struct Pool {
+    entries: Mutex<HashMap<Key, Entry>>,
+    idle: AtomicUsize,
+}
+
+#[derive(Default)]
+struct Entry {
+    idle: Vec<Idle>,
+    shared: Vec<Shared>,
+    /// One dial at a time while it is not known that the destination speaks HTTP/1 only, so that the others can share.
+    gate: Arc<tokio::sync::Mutex<()>>,
+    speaks_http1: bool,
+}
+
+struct Idle {
+    handle: http1::SendRequest<RequestBody>,
+    peer: SocketAddr,
+    since: Instant,
+}
+
+struct Shared {
+    handle: http2::SendRequest<RequestBody>,
+    peer: SocketAddr,
+    streams: Arc<AtomicUsize>,
+    since: Instant,
+}
+
+impl Pool {
+    /// A connection that is ready, if there is one.
+    pub fn take(self: &Arc<Self>, key: &Key) -> Option<Lease> {
+        let mut entries = self.lock();
+        let entry = entries.get_mut(key)?;
+        entry.shared.retain(|shared| !shared.handle.is_closed());
+        if let Some(shared) = entry.shared.iter_mut().find(|s| s.streams.load(Ordering::Relaxed) < STREAMS) {
+            shared.since = Instant::now();
+            return Some(self.lend_shared(key, shared, true));
+        }
+        while let Some(at) = entry.idle.iter().rposition(|idle| idle.handle.is_ready() || idle.handle.is_closed()) {
+            let idle = entry.idle.swap_remove(at);
+            self.idle.fetch_sub(1, Ordering::Relaxed);
+            if !idle.handle.is_closed() && idle.since.elapsed() < IDLE_TIME {
+                let (handle, key) = (Some(Handle::Http1(idle.handle)), key.clone());
+                return Some(Lease {
+                    handle,
+                    peer: idle.peer,
+                    reused: true,
+                    key,
+                    pool: Arc::clone(self),
+                    streams: None,
+                });
+            }
+        }
+        None
+    }
+
+    /// The gate to pass before dialling, where others may come to share the connection.
+    pub fn gate(&self, key: &Key) -> Option<Arc<tokio::sync::Mutex<()>>> {
+        let mut entries = self.lock();
+        let entry = entries.entry(key.clone()).or_default();
+        (!entry.speaks_http1).then(|| Arc::clone(&entry.gate))
+    }
+
+    /// Takes in a new connection and lends it at once.
+    pub fn add(self: &Arc<Self>, key: &Key, handle: Handle, peer: SocketAddr) -> Lease {
+        let mut entries = self.lock();
+        let entry = entries.entry(key.clone()).or_default();
+        match handle {
+            Handle::Http1(_) => {
+                entry.speaks_http1 = true;
+                let (handle, key) = (Some(handle), key.clone());
+                Lease { handle, peer, reused: false, key, pool: Arc::clone(self), streams: None }
+            }
+            Handle::Http2(handle) => {
+                entry.speaks_http1 = false;
+                let shared = Shared { handle, peer, streams: Arc::default(), since: Instant::now() };
+                let lease = self.lend_shared(key, &shared, false);
+                entry.shared.push(shared);
+                lease
+            }
+        }
+    }
+
+    /// Closes what has been idle for too long. Called now and then by the worker.
+    pub fn sweep(&self) {
+        let mut entries = self.lock();
+        entries.retain(|_, entry| {
+            entry.idle.retain(|idle| !idle.handle.is_closed() && idle.since.elapsed() < IDLE_TIME);
+            entry.shared.retain(|shared| {
+                let busy = shared.streams.load(Ordering::Relaxed) > 0;
+                !shared.handle.is_closed() && (busy || shared.since.elapsed() < IDLE_TIME)
+            });
+            !entry.idle.is_empty() || !entry.shared.is_empty() || Arc::strong_count(&entry.gate) > 1
+        });
+        self.idle.store(entries.values().map(|entry| entry.idle.len()).sum(), Ordering::Relaxed);
+    }
+
+    fn lend_shared(self: &Arc<Self>, key: &Key, shared: &Shared, reused: bool) -> Lease {
+        shared.streams.fetch_add(1, Ordering::Relaxed);
+        Lease {
+            handle: Some(Handle::Http2(shared.handle.clone())),
+            peer: shared.peer,
+            reused,
+            key: key.clone(),
+            pool: Arc::clone(self),
+            streams: Some(Arc::clone(&shared.streams)),
+        }
+    }
+
+    fn keep(&self, key: Key, idle: Idle) {
+        let mut entries = self.lock();
+        let entry = entries.entry(key).or_default();
+        if entry.idle.len() < IDLE_EACH && self.idle.load(Ordering::Relaxed) < IDLE_ALL {
+            entry.idle.push(idle);
+            self.idle.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Nothing here panics half-way, so a poisoned lock still holds a good map.
+    fn lock(&self) -> MutexGuard<'_, HashMap<Key, Entry>> {
+        self.entries.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Lease {
+    /// The hyper handle.
+    pub fn handle(&mut self) -> &mut Handle {
+        self.handle.as_mut().expect("only giving it back takes it")
+    }
+
+    /// Where the connection goes.
+    pub fn peer(&self) -> SocketAddr {
+        self.peer
+    }
+
+    /// Whether it had served a request before, so that the peer may have closed it meanwhile.
+    pub fn reused(&self) -> bool {
+        self.reused
+    }
+
+    /// At the end of a response. An HTTP/1 connection whose request body has not gone out whole cannot be used again.
+    pub fn give_back(mut self, request_done: bool) {
+        if let Some(Handle::Http1(handle)) = self.handle.take()
+            && request_done
+            && !handle.is_closed()
+        {
+            self.pool.keep(self.key.clone(), Idle { handle, peer: self.peer, since: Instant::now() });
+        }
+    }
+}
+
+impl Drop for Lease {
+    fn drop(&mut self) {
+        if let Some(streams) = &self.streams {
+            streams.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+}

@@ -1,0 +1,133 @@
+//! The namespaces: "host", where sandboxes start, and "internet", joined by one veth pair.
+//!
+//! Addresses are of public ranges, since the product rightly refuses private ones and those of its own host.
+
+use std::fs::{self, File};
+use std::io::Write;
+use std::os::fd::AsRawFd;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::OnceLock;
+use std::thread::{self, JoinHandle};
+
+use caps::{CapSet, Capability};
+use nix::mount::{MsFlags, mount};
+use nix::sched::{CloneFlags, setns, unshare};
+use nix::unistd::{Gid, Uid};
+
+/// The upstream for everything that a test does not place elsewhere.
+pub const WEB: &str = "11.22.33.9";
+/// A second upstream address: blocked and evil names live here.
+pub const OTHER: &str = "11.22.33.10";
+/// The name server.
+pub const DNS: &str = "11.22.33.53";
+
+struct Rig {
+    internet: File,
+    base: PathBuf,
+}
+
+static RIG: OnceLock<Rig> = OnceLock::new();
+
+/// Enters the namespaces. To be called once, before any thread exists.
+pub fn enter() {
+    let (uid, gid) = (Uid::current(), Gid::current());
+    if uid.is_root() {
+        unshare(CloneFlags::CLONE_NEWNS).expect("root may make a mount namespace");
+    } else {
+        unshare(CloneFlags::CLONE_NEWUSER | CloneFlags::CLONE_NEWNS)
+            .expect("user namespaces are off: set user.max_user_namespaces and kernel.unprivileged_userns_clone");
+        fs::write("/proc/self/setgroups", "deny").unwrap();
+        fs::write("/proc/self/uid_map", format!("{uid} {uid} 1")).unwrap();
+        fs::write("/proc/self/gid_map", format!("{gid} {gid} 1")).unwrap();
+    }
+    let private = MsFlags::MS_REC | MsFlags::MS_PRIVATE;
+    mount(None::<&str>, "/", None::<&str>, private, None::<&str>).expect("make the mounts private");
+    let internet = new_network();
+    let host = new_network();
+    ip(&host_lines(&internet));
+    setns(&internet, CloneFlags::CLONE_NEWNET).unwrap();
+    ip(&internet_lines());
+    setns(&host, CloneFlags::CLONE_NEWNET).unwrap();
+    let base = PathBuf::from(format!("/var/tmp/sandbox-proxy-it-{}", std::process::id()));
+    let _ = fs::remove_dir_all(&base);
+    fs::create_dir(&base).expect("make the directory of the tests under /var/tmp");
+    assert!(RIG.set(Rig { internet, base }).is_ok(), "the rig is entered once");
+}
+
+/// A directory of the tests' own, outside of every working directory of a sandbox.
+pub fn base() -> &'static Path {
+    &rig().base
+}
+
+/// Removes what the tests wrote.
+pub fn remove_files() {
+    let _ = fs::remove_dir_all(base());
+}
+
+/// Runs `work` on a thread of the internet: sockets that it makes belong there.
+pub fn in_internet<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> JoinHandle<T> {
+    thread::spawn(move || {
+        setns(&rig().internet, CloneFlags::CLONE_NEWNET).expect("enter the internet");
+        work()
+    })
+}
+
+fn rig() -> &'static Rig {
+    RIG.get().expect("enter() comes first")
+}
+
+fn new_network() -> File {
+    unshare(CloneFlags::CLONE_NEWNET).expect("make a network namespace");
+    File::open("/proc/thread-self/ns/net").unwrap()
+}
+
+fn host_lines(internet: &File) -> String {
+    let peer = format!("/proc/{}/fd/{}", std::process::id(), internet.as_raw_fd());
+    format!(
+        "link set lo up\n\
+         link add host0 type veth peer name inet0 netns {peer}\n\
+         addr add 11.22.33.1/24 dev host0\n\
+         addr add 2a11:22:33::1/64 dev host0 nodad\n\
+         link set host0 up\n\
+         route add default via {WEB}\n\
+         route add ::/0 via 2a11:22:33::9\n"
+    )
+}
+
+/// All of `11.22.44.0/24` is local there, and `2a11:22:44::1` to `::64` (decimal digits).
+fn internet_lines() -> String {
+    let mut lines = String::from("link set lo up\n");
+    for v4 in [WEB, OTHER, DNS] {
+        lines += &format!("addr add {v4}/24 dev inet0\n");
+    }
+    for v6 in ["2a11:22:33::9", "2a11:22:33::10", "2a11:22:33::53"] {
+        lines += &format!("addr add {v6}/64 dev inet0 nodad\n");
+    }
+    for own in ["169.254.169.254/32", "10.1.2.3/32"] {
+        lines += &format!("addr add {own} dev lo\n");
+    }
+    lines += "link set inet0 up\nroute add local 11.22.44.0/24 dev lo\n";
+    (1..=64).for_each(|host| lines += &format!("addr add 2a11:22:44::{host}/128 dev lo nodad\n"));
+    lines
+}
+
+/// Runs `ip`, lending it our capabilities for that one time: what starts later has none.
+fn ip(lines: &str) {
+    let lent = [Capability::CAP_NET_ADMIN, Capability::CAP_SYS_ADMIN, Capability::CAP_SYS_PTRACE];
+    for capability in lent {
+        caps::raise(None, CapSet::Inheritable, capability).expect("hold the capability");
+        caps::raise(None, CapSet::Ambient, capability).expect("lend the capability");
+    }
+    let path = "/usr/sbin:/sbin:/usr/bin:/bin";
+    let mut child = Command::new("ip")
+        .args(["-batch", "-"])
+        .env("PATH", path)
+        .stdin(Stdio::piped())
+        .spawn()
+        .expect("ip is missing: apt-get install iproute2");
+    child.stdin.take().unwrap().write_all(lines.as_bytes()).unwrap();
+    assert!(child.wait().unwrap().success(), "ip refused one of:\n{lines}");
+    caps::clear(None, CapSet::Ambient).unwrap();
+    caps::clear(None, CapSet::Inheritable).unwrap();
+}
