@@ -57,7 +57,7 @@ pub struct Parts {
 pub struct Running {
     stop: watch::Sender<bool>,
     workers: Vec<JoinHandle<()>>,
-    writer: JoinHandle<Summary>,
+    writer: audit::Writer,
 }
 
 /// Why a proxy does not start.
@@ -124,7 +124,7 @@ impl Running {
                 tracing::error!("a proxy thread has panicked");
             }
         }
-        self.writer.join().unwrap_or_default()
+        self.writer.finish()
     }
 }
 
