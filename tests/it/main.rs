@@ -11,6 +11,8 @@ mod escape;
 mod failclosed;
 mod internet;
 mod process;
+mod protocol;
+mod protocol_tunnel;
 mod rig;
 mod sandbox;
 mod secret;
@@ -43,6 +45,8 @@ const GROUPS: &[(&str, &[Case])] = &[
     ("escape", escape::CASES),
     ("failclosed", failclosed::CASES),
     ("process", process::CASES),
+    ("protocol", protocol::CASES),
+    ("protocol_tunnel", protocol_tunnel::CASES),
 ];
 
 /// Two cases at a time: the machines this runs on have two processors.

@@ -120,6 +120,11 @@ impl Run {
         self.command(&["/usr/bin/python3", "-c", text])
     }
 
+    /// A Python program that may `from wire import *` (`inside/wire.py`).
+    pub fn wire(self, text: &str) -> Self {
+        self.file("wire.py", include_str!("inside/wire.py")).python(&format!("from wire import *\n{text}\ndone()"))
+    }
+
     /// Where the command starts.
     pub fn work(&self) -> PathBuf {
         self.directory.join("work")

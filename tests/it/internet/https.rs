@@ -1,13 +1,18 @@
-//! The HTTPS upstreams: one server on port 443 of two addresses, HTTP/1.1 and HTTP/2, any name.
+//! The HTTPS upstreams: one server on port 443 of two addresses, HTTP/1.1 and HTTP/2, any name; HTTP/1.1 alone on a
+//! third address.
 //!
 //! | path | what it does |
 //! |---|---|
 //! | `/echo…` (and any other path) | JSON of the request as it arrived |
 //! | `/bytes/N` | N bytes of a pattern, streamed |
+//! | `/zeros/N` | N zeros, streamed, as fast as they are taken |
 //! | `/sink` | reads the body: JSON of its length and SHA-256 |
-//! | `/sse?id=X` | one chunk for each text sent through `Web::events("X")` |
+//! | `/sse?id=X` | one chunk for each text sent through `Web::events("X")`, or to `/send?id=X` |
+//! | `/send?id=X` | has the body sent as an event; an empty body ends the stream |
+//! | `/chat` | sends each piece of the body back as it comes |
 //! | `/slow?id=X` | answers only when the test sends a text there |
 //! | `/trailers` | a body and the trailer `x-checksum` |
+//! | `/grpc/N` | the gRPC status N: in trailers behind a message, or alone unless it is 0 |
 //! | `/status/N` | that status with a short body (204 and 304 without) |
 //! | `/redirect?to=URL` | 302 |
 //! | `/early` | 401 before the body is read |
@@ -82,6 +87,7 @@ pub struct Web {
     log: Mutex<Vec<Recorded>>,
     connections: Mutex<Vec<(String, SocketAddr)>>,
     waiting: Mutex<HashMap<String, UnboundedReceiver<Bytes>>>,
+    streams: Mutex<HashMap<String, UnboundedSender<Bytes>>>,
     files: PathBuf,
     repositories: PathBuf,
 }
@@ -89,7 +95,14 @@ pub struct Web {
 impl Web {
     /// With the trees that the package indices and git serve.
     pub fn new(files: PathBuf, repositories: PathBuf) -> Self {
-        Self { log: Mutex::default(), connections: Mutex::default(), waiting: Mutex::default(), files, repositories }
+        Self {
+            log: Mutex::default(),
+            connections: Mutex::default(),
+            waiting: Mutex::default(),
+            streams: Mutex::default(),
+            files,
+            repositories,
+        }
     }
 
     /// The requests whose host or SNI is `name`. A test that uses a name of its own sees its own requests only.
@@ -117,13 +130,15 @@ impl Web {
         sender
     }
 
-    /// Listens on port 443 of both addresses and both families.
+    /// Listens on port 443 of both addresses and both families, and of the one for HTTP/1.1.
     pub async fn listen(self: Arc<Self>, pki: &Arc<Pki>) {
         let tls = TlsAcceptor::from(pki.server(&["h2", "http/1.1"]));
         for address in [rig::WEB, rig::OTHER, "2a11:22:33::9", "2a11:22:33::10"] {
             let listener = TcpListener::bind((address, 443)).await.unwrap();
             tokio::spawn(self.clone().accept(listener, tls.clone()));
         }
+        let listener = TcpListener::bind((rig::WEB_HTTP1, 443)).await.unwrap();
+        tokio::spawn(self.accept(listener, TlsAcceptor::from(pki.server(&["http/1.1"]))));
     }
 
     async fn accept(self: Arc<Self>, listener: TcpListener, tls: TlsAcceptor) {
@@ -166,6 +181,10 @@ impl Web {
             _ if recorded.host.starts_with("git.test") => git::serve(&self.repositories, request).await,
             _ if packages::serves(&recorded.host) => packages::serve(&self.files, &recorded.host, &path),
             "bytes" => plain(StatusCode::OK, Reply::Pattern { sent: 0, left: last_number(&path) }),
+            "zeros" => plain(StatusCode::OK, Reply::Zeros { left: last_number(&path) }),
+            "chat" => plain(StatusCode::OK, Reply::Same(request.into_body())),
+            "send" => self.send(&query, request.into_body()).await,
+            "grpc" => grpc(last_number(&path)),
             "sink" => sink(request.into_body()).await,
             "sse" => self.stream(&query),
             "slow" => self.slow(&query).await,
@@ -197,12 +216,26 @@ impl Web {
     }
 
     fn stream(&self, query: &str) -> Response<Reply> {
-        let Some(events) = self.waiting.lock().unwrap().remove(value(query, "id")) else {
-            return status(404);
-        };
+        let id = value(query, "id");
+        let events = self.waiting.lock().unwrap().remove(id).unwrap_or_else(|| {
+            let (sender, events) = unbounded_channel();
+            self.streams.lock().unwrap().insert(id.to_owned(), sender);
+            events
+        });
         let mut response = plain(StatusCode::OK, Reply::Events(events));
         response.headers_mut().insert("content-type", "text/event-stream".parse().unwrap());
         response
+    }
+
+    async fn send(&self, query: &str, body: Incoming) -> Response<Reply> {
+        let text = body.collect().await.map(|body| body.to_bytes()).unwrap_or_default();
+        let mut streams = self.streams.lock().unwrap();
+        if text.is_empty() {
+            streams.remove(value(query, "id"));
+        } else if streams.get(value(query, "id")).is_none_or(|stream| stream.send(text).is_err()) {
+            return status(404);
+        }
+        status(204)
     }
 
     async fn slow(&self, query: &str) -> Response<Reply> {
@@ -234,10 +267,14 @@ fn pairs(headers: &HeaderMap) -> Vec<(String, String)> {
     headers.iter().map(|(name, value)| (name.to_string(), text(value))).collect()
 }
 
+static ZEROS: [u8; 262_144] = [0; 262_144];
+
 /// A response body of the fixtures.
 pub enum Reply {
     Once(Option<Bytes>),
     Pattern { sent: u64, left: u64 },
+    Zeros { left: u64 },
+    Same(Incoming),
     Events(UnboundedReceiver<Bytes>),
     WithTrailers(Option<Bytes>, Option<HeaderMap>),
 }
@@ -267,6 +304,15 @@ impl Body for Reply {
                 *left -= length;
                 Some(Frame::data(chunk.into()))
             }
+            Self::Zeros { left: 0 } => None,
+            Self::Zeros { left } => {
+                let length = (ZEROS.len() as u64).min(*left);
+                *left -= length;
+                Some(Frame::data(Bytes::from_static(&ZEROS[..length as usize])))
+            }
+            Self::Same(body) => {
+                return Pin::new(body).poll_frame(context).map(|frame| frame.and_then(Result::ok).map(Ok));
+            }
             Self::Events(events) => {
                 return events.poll_recv(context).map(|event| event.map(|text| Ok(Frame::data(text))));
             }
@@ -276,6 +322,10 @@ impl Body for Reply {
             },
         };
         Poll::Ready(frame.map(Ok))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        matches!(self, Self::Once(None) | Self::WithTrailers(None, None))
     }
 }
 
@@ -310,6 +360,21 @@ fn trailers() -> Response<Reply> {
     fields.insert("x-checksum", "abc123".parse().unwrap());
     let mut response = plain(StatusCode::OK, Reply::WithTrailers(Some("with trailers\n".into()), Some(fields)));
     response.headers_mut().insert("trailer", "x-checksum".parse().unwrap());
+    response
+}
+
+fn grpc(code: u64) -> Response<Reply> {
+    let (mut fields, message) = (HeaderMap::new(), Bytes::from_static(b"\0\0\0\0\x02hi"));
+    fields.insert("grpc-status", code.into());
+    let mut response = match code {
+        0 => plain(StatusCode::OK, Reply::WithTrailers(Some(message), Some(fields))),
+        _ => {
+            let mut response = plain(StatusCode::OK, Reply::Once(None));
+            response.headers_mut().extend(fields);
+            response
+        }
+    };
+    response.headers_mut().insert("content-type", "application/grpc".parse().unwrap());
     response
 }
 
