@@ -14,5 +14,5 @@ pub mod types;
 
 pub mod policy;
 
-
 pub mod launcher;
+pub mod cli;

@@ -189,7 +189,7 @@ mod tests {
     use super::*;
 
     macro_rules! directories {
-        ($($test:ident: $directory:literal, root $root:literal => $expected:pat;)*) => {
+        ($($test:ident: $directory:literal, root $root:literal => $expected:pat,)*) => {
             $(#[test]
             fn $test() {
                 let private = ["/run".into(), "/run/user/1".into()];
@@ -201,19 +201,19 @@ mod tests {
     }
 
     directories! {
-        root_may_work_in_a_project: "/srv/project", root true => Ok(());
-        root_may_work_in_its_home: "/root", root true => Ok(());
-        root_may_not_work_in_the_root: "/", root true => Err(CheckError::SystemDirectory { .. });
-        root_may_not_work_in_etc: "/etc", root true => Err(CheckError::SystemDirectory { relation: "is", .. });
-        root_may_not_work_below_usr: "/usr/local/src", root true => Err(CheckError::SystemDirectory { relation: "lies in", .. });
-        root_may_work_beside_usr: "/usrlocal", root true => Ok(());
-        a_user_may_work_below_usr: "/usr/local/src", root false => Ok(());
-        a_user_may_work_in_the_root: "/", root false => Ok(());
-        nobody_works_in_run: "/run", root false => Err(CheckError::PrivateDirectory(_));
-        nobody_works_in_the_runtime_directory: "/run/user/1", root false => Err(CheckError::PrivateDirectory(_));
-        nobody_works_in_what_holds_it: "/run/user", root false => Err(CheckError::PrivateDirectory(_));
-        below_it_is_bound_back: "/run/user/1/project", root false => Ok(());
-        nobody_works_in_a_mask: "/home/u/.ssh/keys", root false => Err(CheckError::MaskedDirectory { .. });
+        root_may_work_in_a_project: "/srv/project", root true => Ok(()),
+        root_may_work_in_its_home: "/root", root true => Ok(()),
+        root_may_not_work_in_the_root: "/", root true => Err(CheckError::SystemDirectory { .. }),
+        root_may_not_work_in_etc: "/etc", root true => Err(CheckError::SystemDirectory { relation: "is", .. }),
+        root_may_not_work_below_usr: "/usr/local/src", root true => Err(CheckError::SystemDirectory { relation: "lies in", .. }),
+        root_may_work_beside_usr: "/usrlocal", root true => Ok(()),
+        a_user_may_work_below_usr: "/usr/local/src", root false => Ok(()),
+        a_user_may_work_in_the_root: "/", root false => Ok(()),
+        nobody_works_in_run: "/run", root false => Err(CheckError::PrivateDirectory(_)),
+        nobody_works_in_the_runtime_directory: "/run/user/1", root false => Err(CheckError::PrivateDirectory(_)),
+        nobody_works_in_what_holds_it: "/run/user", root false => Err(CheckError::PrivateDirectory(_)),
+        below_it_is_bound_back: "/run/user/1/project", root false => Ok(()),
+        nobody_works_in_a_mask: "/home/u/.ssh/keys", root false => Err(CheckError::MaskedDirectory { .. }),
     }
 
     fn secret(name: &str) -> (PathBuf, PathBuf, File) {

@@ -14,8 +14,11 @@ use super::{namespace, root, seccomp};
 /// The newest Landlock interface whose rights are used where the kernel has them.
 const LANDLOCK: ABI = ABI::V6;
 
+/// The oldest that has scopes.
+const LANDLOCK_SCOPES: i32 = 6;
+
 /// The oldest that limits truncation, without which a limit on writes is none.
-const LANDLOCK_FOR_ROOT: i32 = 3;
+pub(super) const LANDLOCK_FOR_ROOT: i32 = 3;
 
 /// Gives up every capability, and the ways to get one back. The bounding set, too: a program with file capabilities
 /// would find them there.
@@ -59,25 +62,31 @@ pub fn landlock_version() -> i32 {
 /// then refuse.
 pub(super) fn limit_command(plan: &Plan) -> Result<(), Failure> {
     no_core_dumps().map_err(|errno| Failure::new(Layer::Privileges, "forbidding core dumps", errno))?;
-    if plan.real_root {
-        limit_root(plan)?;
-    } else {
-        scope().map_err(|error| Failure::text(Layer::Landlock, error.to_string()))?;
-    }
+    limit_files(plan)?;
     seccomp::install(plan.real_root)
 }
 
+/// What Landlock limits: what real root may write, and for everybody whom signals and abstract sockets reach.
+pub(super) fn limit_files(plan: &Plan) -> Result<(), Failure> {
+    if plan.real_root { limit_root(plan) } else { scope() }
+}
+
+/// Why real root cannot do without Landlock.
+pub(super) fn landlock_is_missing() -> Failure {
+    let text = "that of Linux 6.2 or later is missing, and without it root could write anywhere";
+    Failure::text(Layer::Landlock, text)
+}
+
 /// Signals and abstract sockets stay within; the namespaces say so already, this says it again where the kernel can.
-fn scope() -> Result<(), landlock::RulesetError> {
-    if landlock_version() < 6 {
+fn scope() -> Result<(), Failure> {
+    if landlock_version() < LANDLOCK_SCOPES {
         return Ok(());
     }
-    Ruleset::default()
-        .set_compatibility(CompatLevel::BestEffort)
-        .scope(Scope::from_all(LANDLOCK))?
-        .create()?
-        .restrict_self()
-        .map(drop)
+    let build = || {
+        let rules = Ruleset::default().set_compatibility(CompatLevel::BestEffort);
+        rules.scope(Scope::from_all(LANDLOCK))?.create()?.restrict_self()
+    };
+    build().map(drop).map_err(|error| Failure::text(Layer::Landlock, error.to_string()))
 }
 
 /// Writes are allowed below the working directory, /tmp and what is private, and nowhere else.
@@ -91,7 +100,7 @@ fn limit_root(plan: &Plan) -> Result<(), Failure> {
     let writes = AccessFs::from_write(LANDLOCK);
     let build = || -> Result<RulesetStatus, landlock::RulesetError> {
         let mut rules = Ruleset::default().set_compatibility(CompatLevel::BestEffort).handle_access(writes)?;
-        if landlock_version() >= 6 {
+        if landlock_version() >= LANDLOCK_SCOPES {
             rules = rules.scope(Scope::from_all(LANDLOCK))?;
         }
         let mut rules = rules.create()?;

@@ -27,6 +27,7 @@ mod overrides;
 mod pid1;
 mod plan;
 mod private;
+pub mod probe;
 mod root;
 mod seccomp;
 mod supervise;
@@ -90,10 +91,11 @@ pub struct Newborn {
 ///
 /// The layer, the cause and the cure.
 pub fn clone_sandbox() -> Result<Newborn, LaunchError> {
-    make().map_err(|failure| explain(failure, &Host::read()))
+    make(pid1::main).map_err(|failure| explain(failure, &Host::read()))
 }
 
-fn make() -> Result<Newborn, Failure> {
+/// `body` is what pid 1 does with its end of the conversation.
+fn make(body: fn(&Control, &Inherited) -> !) -> Result<Newborn, Failure> {
     let failed = |what: &'static str| move |errno| Failure::new(Layer::Namespaces, what, errno);
     let (ours, theirs) = Control::pair().map_err(failed("making a socket pair"))?;
     let mut mask = SigSet::empty();
@@ -103,7 +105,7 @@ fn make() -> Result<Newborn, Failure> {
     let inherited = Inherited { mask, child_signal_ignored: matches!(before, SigHandler::SigIgn) };
     let Some(pid1) = namespace::clone_into_namespaces().map_err(failed("making them"))? else {
         drop(ours);
-        pid1::main(&theirs, &inherited)
+        body(&theirs, &inherited)
     };
     let newborn = Newborn { pid1, control: ours, descriptor_limit: confine::raise_descriptor_limit() };
     drop(theirs);

@@ -76,12 +76,12 @@ pub(super) fn set_up(ports: &[u16]) -> Result<Sockets, Failure> {
 fn capture(ports: &[u16], ipv6: bool) -> Result<(CaptureMode, Vec<Socket>), Failure> {
     let all = |port, kind| wildcards(port, ipv6).map(|address| open(address, kind)).collect::<Result<Vec<_>, _>>();
     if let Ok(tcp) = all(CAPTURE_PORT, Kind::Transparent)
-        && nftables::install_tproxy(CAPTURE_PORT, ipv6).is_ok()
+        && nftables::install_tproxy(nftables::TABLE, CAPTURE_PORT, ipv6).is_ok()
     {
         return Ok((CaptureMode::Tproxy, tcp));
     }
     if let Ok(tcp) = all(CAPTURE_PORT, Kind::Stream)
-        && nftables::install_redirect(CAPTURE_PORT, ipv6).is_ok()
+        && nftables::install_redirect(nftables::TABLE, CAPTURE_PORT, ipv6).is_ok()
     {
         return Ok((CaptureMode::Redirect, tcp));
     }
@@ -115,7 +115,7 @@ pub(super) fn enable_ipv6() -> bool {
 ///
 /// The routes name their source: without it the source of a connection would be its own destination, and a connection to
 /// an unused port in the ephemeral range could meet itself.
-pub(super) fn bring_up(ipv6: bool) -> Result<(), Failure> {
+fn bring_up(ipv6: bool) -> Result<(), Failure> {
     const LO: u32 = 1;
     const UP: u32 = 1;
     const NEW_LINK: u16 = 16;

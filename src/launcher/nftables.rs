@@ -10,9 +10,9 @@ use nix::sys::socket::SockProtocol;
 use super::netlink::{APPEND, Attributes, Batch, CREATE};
 
 /// Sends captured connections to the transparent listener on `port`, before routing (TPROXY).
-pub(super) fn install_tproxy(port: u16, ipv6: bool) -> Result<(), (&'static str, Errno)> {
+pub(super) fn install_tproxy(table: &str, port: u16, ipv6: bool) -> Result<(), (&'static str, Errno)> {
     // NF_INET_PRE_ROUTING, priority "mangle", as the kernel's TPROXY documentation has it.
-    let chain = Chain { kind: "filter", hook: 0, priority: -150 };
+    let chain = Chain { table, kind: "filter", hook: 0, priority: -150 };
     install(&chain, ipv6, |family| {
         let protocol = match family {
             Family::Ipv4 => 2,
@@ -25,16 +25,18 @@ pub(super) fn install_tproxy(port: u16, ipv6: bool) -> Result<(), (&'static str,
 }
 
 /// Rewrites the destination of captured connections to the listener on `port` (REDIRECT).
-pub(super) fn install_redirect(port: u16, ipv6: bool) -> Result<(), (&'static str, Errno)> {
+pub(super) fn install_redirect(table: &str, port: u16, ipv6: bool) -> Result<(), (&'static str, Errno)> {
     // NF_INET_LOCAL_OUT, priority "dstnat".
-    let chain = Chain { kind: "nat", hook: 3, priority: -100 };
+    let chain = Chain { table, kind: "nat", hook: 3, priority: -100 };
     install(&chain, ipv6, |_| {
         // NFTA_REDIR_REG_PROTO_MIN, and NF_NAT_RANGE_PROTO_SPECIFIED in NFTA_REDIR_FLAGS
         vec![load_port(port), expression("redir", Attributes::default().number(1, REGISTER).number(3, 2))]
     })
 }
 
-const TABLE: &str = "sandbox_proxy";
+/// The table of a sandbox.
+pub(super) const TABLE: &str = "sandbox_proxy";
+
 const CHAIN: &str = "capture";
 const NFPROTO_INET: u8 = 1;
 const BATCH_BEGIN: u16 = 16;
@@ -47,7 +49,8 @@ const REGISTER: u32 = 1;
 const EQUAL: u32 = 0;
 const NOT_EQUAL: u32 = 1;
 
-struct Chain {
+struct Chain<'a> {
+    table: &'a str,
     kind: &'static str,
     hook: u32,
     priority: i32,
@@ -60,20 +63,20 @@ enum Family {
 }
 
 /// One transaction: all of it stands, or nothing.
-fn install(chain: &Chain, ipv6: bool, action: impl Fn(Family) -> Vec<Attributes>) -> Result<(), (&'static str, Errno)> {
+fn install(chain: &Chain<'_>, ipv6: bool, action: impl Fn(Family) -> Vec<Attributes>) -> Result<(), (&'static str, Errno)> {
     let mut batch = Batch::default();
     // nfgenmsg: family, version, and the subsystem (10, nf_tables) in network order.
     let border = [0, 0, 0, 10];
     batch.border(BATCH_BEGIN, Attributes::after(&border));
-    batch.request(NEW_TABLE, CREATE, header().text(1, TABLE), "nf_tables table");
+    batch.request(NEW_TABLE, CREATE, header().text(1, chain.table), "nf_tables table");
     let hook = Attributes::default().number(1, chain.hook).with(2, &chain.priority.to_be_bytes());
-    let body = header().text(1, TABLE).text(3, CHAIN).nest(4, hook).text(7, chain.kind);
+    let body = header().text(1, chain.table).text(3, CHAIN).nest(4, hook).text(7, chain.kind);
     batch.request(NEW_CHAIN, CREATE, body, "nf_tables chain");
     let families = if ipv6 { &[Family::Ipv4, Family::Ipv6][..] } else { &[Family::Ipv4] };
     for family in families {
         let expressions = captured(*family).into_iter().chain(action(*family));
         let list = expressions.fold(Attributes::default(), |list, item| list.nest(1, item));
-        batch.request(NEW_RULE, APPEND, header().text(1, TABLE).text(2, CHAIN).nest(4, list), "nf_tables rule");
+        batch.request(NEW_RULE, APPEND, header().text(1, chain.table).text(2, CHAIN).nest(4, list), "nf_tables rule");
     }
     batch.border(BATCH_END, Attributes::after(&border));
     batch.run(SockProtocol::NetlinkNetFilter)

@@ -7,7 +7,15 @@ use crate::types::{Destination, RequestFacts};
 
 use super::refusal::Refusal;
 
-/// Something that the policy has permitted, for one destination. `inject` takes nothing else.
+/// Something that the policy has permitted, for one destination. `inject` takes nothing else. Nobody else can make one:
+///
+/// ```compile_fail,E0451
+/// use sandbox_proxy::proxy::authorize::Permitted;
+///
+/// fn forge(permit: sandbox_proxy::policy::Permit) -> Permitted<()> {
+///     Permitted { request: (), permit }
+/// }
+/// ```
 #[derive(Debug)]
 pub struct Permitted<R> {
     request: R,

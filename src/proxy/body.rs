@@ -161,16 +161,13 @@ impl Body for RequestBody {
         let Some(inner) = &mut this.inner else { return Poll::Ready(None) };
         let mut frame = ready!(Pin::new(&mut *inner).poll_frame(cx));
         let ended = frame.is_none() || inner.is_end_stream();
-        match &mut frame {
-            Some(Ok(frame)) => {
-                let len = frame.data_ref().map_or(0, Bytes::len) as u64;
-                this.traffic.up.fetch_add(len, Ordering::Relaxed);
-                if let (Some(fields), Some(filter)) = (frame.trailers_mut(), &this.trailers) {
-                    headers::strip_hop_by_hop(fields);
-                    filter.sandbox.injector.strip(&filter.bindings, fields);
-                }
+        if let Some(Ok(frame)) = &mut frame {
+            let len = frame.data_ref().map_or(0, Bytes::len) as u64;
+            this.traffic.up.fetch_add(len, Ordering::Relaxed);
+            if let (Some(fields), Some(filter)) = (frame.trailers_mut(), &this.trailers) {
+                headers::strip_hop_by_hop(fields);
+                filter.sandbox.injector.strip(&filter.bindings, fields);
             }
-            Some(Err(_)) | None => {}
         }
         if ended {
             this.traffic.up_done.store(true, Ordering::Relaxed);

@@ -72,9 +72,9 @@ pub fn agree<B>(connection: &Connection, request: &Request<B>) -> Result<(), Ref
 
 /// CONNECT has no place inside a connection, and TRACE would show what the proxy puts in.
 fn refuse_methods<B>(request: &Request<B>) -> Result<(), Refusal> {
-    match request.method() {
-        &Method::CONNECT => Err(malformed("CONNECT inside a connection")),
-        &Method::TRACE => Err(malformed("TRACE would show what the proxy adds to a request")),
+    match *request.method() {
+        Method::CONNECT => Err(malformed("CONNECT inside a connection")),
+        Method::TRACE => Err(malformed("TRACE would show what the proxy adds to a request")),
         _ => fault(request).map_or(Ok(()), Err),
     }
 }

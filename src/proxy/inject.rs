@@ -8,7 +8,13 @@ use super::authorize::Permitted;
 use super::headers;
 use super::refusal::Refusal;
 
-/// A permitted request with its credentials in it. `upstream` sends nothing else.
+/// A permitted request with its credentials in it. `upstream` sends nothing else. Nobody else can make one:
+///
+/// ```compile_fail,E0451
+/// use sandbox_proxy::proxy::inject::Credentialed;
+///
+/// let forged = Credentialed { request: (), bindings: Vec::new() };
+/// ```
 #[derive(Debug)]
 pub struct Credentialed<R> {
     request: R,

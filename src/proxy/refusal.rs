@@ -120,40 +120,32 @@ impl Refusal {
 
     /// What the person in charge would add to permit it.
     pub fn cure(&self) -> Option<String> {
-        match self {
-            Self::Denied(denial) => denial.cure(),
-            Self::Malformed(_)
-            | Self::Misdirected { .. }
-            | Self::Unresolved(_)
-            | Self::Unreachable { .. }
-            | Self::Unverified { .. }
-            | Self::BadAnswer { .. }
-            | Self::NoCredential(_)
-            | Self::Unrecorded(_) => None,
-        }
+        self.denial().and_then(Denial::cure)
     }
 
-    /// The reason for the operator, who may know the address.
+    /// The reason for the operator, who may know the address and why a secret cannot be had.
     pub fn for_operator(&self) -> String {
-        match self {
-            Self::Denied(Denial::AddressBlocked { address, .. }) => format!("{self} ({address})"),
-            Self::NoCredential(missing) => format!("{self}: {}", missing.reason),
-            _ => self.to_string(),
+        if let Some(Denial::AddressBlocked { address, .. }) = self.denial() {
+            format!("{self} ({address})")
+        } else if let Self::NoCredential(missing) = self {
+            format!("{self}: {}", missing.reason)
+        } else {
+            self.to_string()
         }
     }
 
-    /// The cure that the sandbox may read: it names no address that it did not write itself.
-    fn cure_inside(&self) -> Option<String> {
-        match self {
-            Self::Denied(denial) => denial.cure_inside(),
-            _ => self.cure(),
-        }
+    fn denial(&self) -> Option<&Denial> {
+        if let Self::Denied(denial) = self { Some(denial) } else { None }
     }
 
     /// The answer: JSON where the client accepts it, text elsewhere, and a gRPC status beside it for gRPC.
     pub fn response(&self, asked: Option<&str>, head: &RequestHead) -> Response<ProxyBody> {
-        let explanation =
-            Explanation { error: self.code(), message: self.to_string(), asked, cure: self.cure_inside() };
+        let explanation = Explanation {
+            error: self.code(),
+            message: self.to_string(),
+            asked,
+            cure: self.denial().and_then(Denial::cure_inside),
+        };
         let (kind, text) = if head.json {
             ("application/json", serde_json::to_string(&explanation).unwrap_or_default() + "\n")
         } else {

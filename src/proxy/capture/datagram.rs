@@ -44,10 +44,14 @@ fn receive_now(socket: &UdpSocket, buffer: &mut [u8]) -> io::Result<(usize, From
     let mut space = nix::cmsg_space!(libc::in6_pktinfo, libc::in_pktinfo);
     let received =
         recvmsg::<SockaddrStorage>(socket.as_raw_fd(), &mut parts, Some(&mut space), MsgFlags::MSG_DONTWAIT)?;
-    let local = received.cmsgs()?.find_map(|message| match message {
-        ControlMessageOwned::Ipv4PacketInfo(info) => Some(Local::V4(info)),
-        ControlMessageOwned::Ipv6PacketInfo(info) => Some(Local::V6(info)),
-        _ => None,
+    let local = received.cmsgs()?.find_map(|message| {
+        if let ControlMessageOwned::Ipv4PacketInfo(info) = message {
+            Some(Local::V4(info))
+        } else if let ControlMessageOwned::Ipv6PacketInfo(info) = message {
+            Some(Local::V6(info))
+        } else {
+            None
+        }
     });
     let peer = received.address.and_then(|address| {
         let v4 = address.as_sockaddr_in().map(|a| SocketAddr::from((a.ip(), a.port())));

@@ -126,18 +126,16 @@ impl Responder {
 
     async fn fill(&self, name: &Name, kind: RecordType, reply: &mut Message) -> ResponseCode {
         let Ok(host) = HostName::parse(&name.to_ascii()) else { return ResponseCode::NXDomain };
-        let v4 = match kind {
-            RecordType::A => true,
-            RecordType::AAAA => false,
+        if kind != RecordType::A && kind != RecordType::AAAA {
             // HTTPS and SVCB too: without them a client has no ECH keys and no hint of another port or of HTTP/3.
-            _ => return ResponseCode::NoError,
-        };
+            return ResponseCode::NoError;
+        }
         let addresses = match self.addresses(&host).await {
             Answer::Addresses(addresses) => addresses,
             Answer::NotFound => return ResponseCode::NXDomain,
             Answer::Failed => return ResponseCode::ServFail,
         };
-        for address in addresses.into_iter().filter(|ip| ip.is_ipv4() == v4).take(ADDRESSES) {
+        for address in addresses.into_iter().filter(|ip| ip.is_ipv4() == (kind == RecordType::A)).take(ADDRESSES) {
             let data = match address {
                 IpAddr::V4(v4) => RData::A(A(v4)),
                 IpAddr::V6(v6) => RData::AAAA(AAAA(v6)),
