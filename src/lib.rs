@@ -14,5 +14,17 @@ pub mod types;
 
 pub mod policy;
 
+pub mod audit;
+pub mod credentials;
+pub mod dns;
+pub mod tls;
+pub mod trust;
+
+pub mod sandboxes;
+
 pub mod launcher;
+pub mod proxy;
+
+pub mod app;
+
 pub mod cli;

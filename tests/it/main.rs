@@ -13,6 +13,7 @@ mod internet;
 mod process;
 mod protocol;
 mod protocol_tunnel;
+mod protocol_upstream;
 mod rig;
 mod sandbox;
 mod secret;
@@ -47,6 +48,7 @@ const GROUPS: &[(&str, &[Case])] = &[
     ("process", process::CASES),
     ("protocol", protocol::CASES),
     ("protocol_tunnel", protocol_tunnel::CASES),
+    ("protocol_upstream", protocol_upstream::CASES),
 ];
 
 /// Two cases at a time: the machines this runs on have two processors.

@@ -110,6 +110,12 @@ impl Run {
         self
     }
 
+    /// One more word of the command.
+    pub fn word(mut self, word: &str) -> Self {
+        self.command.push(word.to_owned());
+        self
+    }
+
     /// A shell script as the command.
     pub fn script(self, text: &str) -> Self {
         self.command(&["sh", "-c", text])
