@@ -66,6 +66,7 @@ minutes build "$since"
 failed=0
 since=$SECONDS
 nice -n 5 cargo test --quiet --profile ci --lib --test architecture || failed=1
+nice -n 5 cargo test --quiet --profile ci --doc || failed=1
 minutes "unit tests" "$since"
 
 it=$(realpath "$(executable tests/it/main.rs)")

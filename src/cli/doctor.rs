@@ -2,8 +2,8 @@
 
 use std::io::Write;
 
-use crate::launcher::{LaunchError, become_invoking_user};
 use crate::launcher::probe::{Health, Part, layers};
+use crate::launcher::{LaunchError, become_invoking_user};
 
 /// Writes one line for each layer, with a cure below where one is missing. The answer is the exit code: 0 if `run` would
 /// work, else 1. Call it on the main thread, before any other exists.
@@ -74,7 +74,10 @@ mod tests {
         };
         let findings = [(Part::Namespaces, Health::Works(String::new())), (Part::Proc, Health::Missing(error))];
         let report = report(&findings);
-        assert!(report.starts_with("namespaces                  ok\nfresh /proc                 missing  "), "{report}");
+        assert!(
+            report.starts_with("namespaces                  ok\nfresh /proc                 missing  "),
+            "{report}"
+        );
         assert!(report.contains("\n    hint: unmask it\n") && report.contains("does not work here"), "{report}");
     }
 }

@@ -63,7 +63,11 @@ enum Family {
 }
 
 /// One transaction: all of it stands, or nothing.
-fn install(chain: &Chain<'_>, ipv6: bool, action: impl Fn(Family) -> Vec<Attributes>) -> Result<(), (&'static str, Errno)> {
+fn install(
+    chain: &Chain<'_>,
+    ipv6: bool,
+    action: impl Fn(Family) -> Vec<Attributes>,
+) -> Result<(), (&'static str, Errno)> {
     let mut batch = Batch::default();
     // nfgenmsg: family, version, and the subsystem (10, nf_tables) in network order.
     let border = [0, 0, 0, 10];

@@ -68,7 +68,9 @@ pub fn layers() -> Vec<(Part, Health)> {
     match made {
         Ok(Some((findings, _))) => {
             let first = (Part::Namespaces, Health::Works(String::new()));
-            std::iter::once(first).chain(findings.into_iter().map(|(part, tried)| (part, tried.health(&host)))).collect()
+            std::iter::once(first)
+                .chain(findings.into_iter().map(|(part, tried)| (part, tried.health(&host))))
+                .collect()
         }
         Ok(None) => {
             let failure = Failure::text(Layer::Control, "it ended without a word");
@@ -126,7 +128,8 @@ fn try_network(findings: &mut Vec<(Part, Tried)>) {
     let redirect = capture(redirect, "without it and TPROXY only the policy's ports are captured");
     let tproxy = capture(tproxy, "REDIRECT serves, more slowly with very many connections");
     match network::set_up(&[443]) {
-        Ok(_) => findings.extend([(Part::Network, Tried::Works(String::new())), (Part::Listeners, Tried::Works(String::new()))]),
+        Ok(_) => findings
+            .extend([(Part::Network, Tried::Works(String::new())), (Part::Listeners, Tried::Works(String::new()))]),
         Err(failure) if failure.layer == Layer::Listeners => {
             findings.extend([(Part::Network, Tried::Works(String::new())), (Part::Listeners, Tried::Missing(failure))]);
         }

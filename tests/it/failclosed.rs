@@ -82,7 +82,7 @@ fn contradiction() {
 
 fn unknown_binding() {
     let run = Run::new().allow("allowed.test").secret_env("KEY", "value");
-    refuses(run.bind("allowed.test Content-Length: {KEY}"), &["content-length"]);
+    refuses(run.bind("allowed.test Content-Length: {KEY}"), &["Content-Length", "cannot be bound"]);
 }
 
 fn binding_without_secret() {

@@ -106,8 +106,9 @@ fn ctrl_z_and_fg() {
     terminal.expect("ready\r\n");
     terminal.send("\x1a");
     terminal.expect("Stopped");
+    terminal.expect("bash-");
     terminal.send("fg\n");
-    terminal.expect("ready");
+    terminal.expect("exit 5'");
     terminal.send("again\n");
     terminal.expect("word=again\r\n");
     terminal.send("echo code=$?\n");
@@ -133,7 +134,7 @@ input()";
 }
 
 fn dev_tty() {
-    let script = "echo ready > /dev/tty; read word < /dev/tty; echo \"typed $word\" > /dev/tty; tty";
+    let script = "echo ready > /dev/tty; read word < /dev/tty; echo \"typed $word\" > /dev/tty";
     let mut terminal = Terminal::start(&Run::new().script(script).to_command());
     terminal.expect("ready");
     terminal.send("something\n");
@@ -143,12 +144,17 @@ fn dev_tty() {
 
 fn a_shell_inside_has_job_control() {
     let mut terminal = Terminal::start(&Run::new().command(&["bash", "--norc", "--noprofile", "-i"]).to_command());
-    terminal.send("sleep 1000\n");
-    terminal.expect("sleep 1000");
+    terminal.expect("bash-");
+    terminal.send("sh -c 'echo st\"\"arted; exec sleep 1000'\n");
+    terminal.expect("started\r\n");
     terminal.send("\x1a");
     terminal.expect("Stopped");
-    terminal.send("jobs; kill %1; fg; exit 6\n");
-    terminal.expect("sleep 1000");
+    terminal.expect("bash-");
+    terminal.send("fg\n");
+    terminal.expect("exec sleep 1000'\r\n");
+    terminal.send("\x03");
+    terminal.expect("bash-");
+    terminal.send("exit 6\n");
     assert_eq!(code(terminal.wait()), 6);
 }
 

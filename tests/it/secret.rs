@@ -1,10 +1,13 @@
 //! The secret reaches the upstream once per request, and nothing inside ever holds it.
 
 use std::fs;
-use std::io::{Read, Seek, SeekFrom};
+use std::io::IoSliceMut;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixListener;
 use std::path::Path;
+
+use nix::sys::uio::{RemoteIoVec, process_vm_readv};
+use nix::unistd::Pid;
 
 use crate::cases;
 use crate::internet::websocket::base64;
@@ -252,24 +255,25 @@ fn dump_of_pid_1_from_outside() {
         let memory = memory_of(pid);
         assert!(memory.len() > 100_000, "a dump of {} bytes is none", memory.len());
         assert_absent(&canary("pid1"), "pid 1", &memory);
-        assert_absent(&canary("pid1"), "its environment", &fs::read(format!("/proc/{pid}/environ")).unwrap());
     }
     terminal.send("\n");
     assert_eq!(code(terminal.wait()), 0);
     authorized("pid1", &host, 1);
 }
 
-/// Everything mapped and readable in a process.
+/// Everything mapped and readable in a process, its environment with it. By system call: the files under /proc of a
+/// process that is not dumpable belong to a root whom an ordinary user's namespace does not know.
 fn memory_of(pid: &str) -> Vec<u8> {
     let maps = fs::read_to_string(format!("/proc/{pid}/maps")).expect("we may look into the sandbox");
-    let mut memory = fs::File::open(format!("/proc/{pid}/mem")).expect("we may look into the sandbox");
+    let pid = Pid::from_raw(pid.parse().unwrap());
     let mut all = Vec::new();
     for line in maps.lines().filter(|line| line.contains(" r")) {
         let (start, end) = line.split_whitespace().next().unwrap().split_once('-').unwrap();
-        let [start, end] = [start, end].map(|address| u64::from_str_radix(address, 16).unwrap());
-        if memory.seek(SeekFrom::Start(start)).is_ok() {
-            let _ = (&memory).take((end - start).min(1 << 28)).read_to_end(&mut all);
-        }
+        let [base, end] = [start, end].map(|address| usize::from_str_radix(address, 16).unwrap_or_default());
+        let mut part = vec![0; end.saturating_sub(base).min(1 << 28)];
+        let remote = [RemoteIoVec { base, len: part.len() }];
+        let read = process_vm_readv(pid, &mut [IoSliceMut::new(&mut part)], &remote).unwrap_or_default();
+        all.extend(&part[..read]);
     }
     all
 }
@@ -358,7 +362,7 @@ fn policy_and_audit_are_out_of_reach() {
     let policy = policy.display().to_string();
     let script = format!(
         "echo '[network]\nmode = \"all\"' > {policy}
-        rm -f {policy}; : > {audit}; mv {directory} {directory}-away; mkdir -p {directory}; ln {audit} link
+        rm -f {policy}; true > {audit}; mv {directory} {directory}-away; mkdir -p {directory}; ln {audit} link
         curl -sS https://steered.blocked.test/ ; curl -sSf https://steered.allowed.test/status/200; cat {audit}"
     );
     let run = run.arg("--policy").arg(&policy).script(&script);
