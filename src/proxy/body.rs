@@ -2,7 +2,7 @@
 
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::sync::atomic::Ordering;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
@@ -56,9 +56,35 @@ pub struct TrailerFilter {
 }
 
 /// Holds a body back until the upstream wants it.
-pub struct Gate {
-    opened: oneshot::Receiver<()>,
-    patience: Pin<Box<Sleep>>,
+enum Gate {
+    /// Nothing heard yet.
+    Asked { verdict: oneshot::Receiver<Expected>, patience: Pin<Box<Sleep>> },
+    /// A final answer is on its way instead; the body fails when that has ended.
+    Declined { answered: oneshot::Receiver<()> },
+}
+
+/// What the upstream says to `Expect: 100-continue`.
+enum Expected {
+    /// 100.
+    Send,
+    /// A final answer: the body never goes. It must not fail before that answer has ended, since its failure ends the
+    /// connection that the answer comes on.
+    Withhold(oneshot::Receiver<()>),
+}
+
+/// The other end of a gate. Dropped, the body fails if it is still held back.
+#[derive(Clone)]
+pub struct GateKeeper(Arc<Mutex<Option<oneshot::Sender<Expected>>>>);
+
+/// Why a request body ends early.
+#[derive(Debug, thiserror::Error)]
+pub enum BodyError {
+    /// The sandbox's side broke off.
+    #[error(transparent)]
+    Broken(#[from] hyper::Error),
+    /// The upstream answered instead of asking for it.
+    #[error("the upstream did not want the body")]
+    Unwanted,
 }
 
 impl ProxyBody {
@@ -138,23 +164,64 @@ impl RequestBody {
         Self { inner: None, traffic, trailers: None, gate: None }
     }
 
-    /// Holds the body back until the sender is used, or a second has passed.
-    pub fn gated(mut self) -> (Self, oneshot::Sender<()>) {
-        let (open, opened) = oneshot::channel();
-        self.gate = Some(Gate { opened, patience: Box::pin(tokio::time::sleep(CONTINUE_WAIT)) });
-        (self, open)
+    /// Holds the body back until the keeper opens the gate, or a second has passed.
+    pub fn gated(mut self) -> (Self, GateKeeper) {
+        let (sender, verdict) = oneshot::channel();
+        self.gate = Some(Gate::Asked { verdict, patience: Box::pin(tokio::time::sleep(CONTINUE_WAIT)) });
+        (self, GateKeeper(Arc::new(Mutex::new(Some(sender)))))
+    }
+}
+
+impl Gate {
+    /// Ready when the body may go, or never will.
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), BodyError>> {
+        loop {
+            match self {
+                Self::Asked { verdict, patience } => match Pin::new(verdict).poll(cx) {
+                    Poll::Ready(Ok(Expected::Send)) => return Poll::Ready(Ok(())),
+                    Poll::Ready(Ok(Expected::Withhold(answered))) => *self = Self::Declined { answered },
+                    Poll::Ready(Err(_)) => return Poll::Ready(Err(BodyError::Unwanted)),
+                    Poll::Pending => return patience.as_mut().poll(cx).map(Ok),
+                },
+                Self::Declined { answered } => {
+                    return Pin::new(answered).poll(cx).map(|_| Err(BodyError::Unwanted));
+                }
+            }
+        }
+    }
+}
+
+impl GateKeeper {
+    /// The upstream has said 100.
+    pub fn open(&self) {
+        self.decide(Expected::Send);
+    }
+
+    /// The upstream has given its final answer, which lasts as long as what this returns.
+    pub fn decline(&self) -> oneshot::Sender<()> {
+        let (answering, answered) = oneshot::channel();
+        self.decide(Expected::Withhold(answered));
+        answering
+    }
+
+    /// A gate is opened or shut once: a body that has begun to go is not called back.
+    fn decide(&self, verdict: Expected) {
+        if let Some(sender) = self.0.lock().unwrap_or_else(PoisonError::into_inner).take() {
+            // The body is gone when the request is: nobody needs to be told.
+            let _ = sender.send(verdict);
+        }
     }
 }
 
 impl Body for RequestBody {
     type Data = Bytes;
-    type Error = hyper::Error;
+    type Error = BodyError;
 
-    fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
+    fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
         let this = self.get_mut();
         if let Some(gate) = &mut this.gate {
-            if Pin::new(&mut gate.opened).poll(cx).is_pending() && gate.patience.as_mut().poll(cx).is_pending() {
-                return Poll::Pending;
+            if let Err(unwanted) = ready!(gate.poll(cx)) {
+                return Poll::Ready(Some(Err(unwanted)));
             }
             this.gate = None;
         }
@@ -172,7 +239,7 @@ impl Body for RequestBody {
         if ended {
             this.traffic.up_done.store(true, Ordering::Relaxed);
         }
-        Poll::Ready(frame)
+        Poll::Ready(frame.map(|frame| frame.map_err(BodyError::Broken)))
     }
 
     fn is_end_stream(&self) -> bool {

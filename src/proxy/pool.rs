@@ -11,6 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use hyper::client::conn::{http1, http2};
+use tokio::sync::oneshot;
 
 use crate::types::Authority;
 
@@ -49,6 +50,7 @@ pub struct Lease {
     key: Key,
     pool: Arc<Pool>,
     streams: Option<Arc<AtomicUsize>>,
+    declined: Option<oneshot::Sender<()>>,
 }
 
 /// The connections of one worker.
@@ -62,10 +64,13 @@ pub struct Pool {
 struct Entry {
     idle: Vec<Idle>,
     shared: Vec<Shared>,
-    /// One dial at a time while it is not known that the destination speaks HTTP/1 only, so that the others can share.
-    gate: Arc<tokio::sync::Mutex<()>>,
+    gate: Gate,
     speaks_http1: bool,
 }
+
+/// One dial at a time while it is not known that the destination speaks HTTP/1 only, so that the others can share. It
+/// holds when a dial last failed: those who had waited for that one do not wait for each other, too.
+pub type Gate = Arc<tokio::sync::Mutex<Option<Instant>>>;
 
 struct Idle {
     handle: http1::SendRequest<RequestBody>,
@@ -102,6 +107,7 @@ impl Pool {
                     key,
                     pool: Arc::clone(self),
                     streams: None,
+                    declined: None,
                 });
             }
         }
@@ -109,7 +115,7 @@ impl Pool {
     }
 
     /// The gate to pass before dialling, where others may come to share the connection.
-    pub fn gate(&self, key: &Key) -> Option<Arc<tokio::sync::Mutex<()>>> {
+    pub fn gate(&self, key: &Key) -> Option<Gate> {
         let mut entries = self.lock();
         let entry = entries.entry(key.clone()).or_default();
         (!entry.speaks_http1).then(|| Arc::clone(&entry.gate))
@@ -123,7 +129,7 @@ impl Pool {
             Handle::Http1(_) => {
                 entry.speaks_http1 = true;
                 let (handle, key) = (Some(handle), key.clone());
-                Lease { handle, peer, reused: false, key, pool: Arc::clone(self), streams: None }
+                Lease { handle, peer, reused: false, key, pool: Arc::clone(self), streams: None, declined: None }
             }
             Handle::Http2(handle) => {
                 entry.speaks_http1 = false;
@@ -158,6 +164,7 @@ impl Pool {
             key: key.clone(),
             pool: Arc::clone(self),
             streams: Some(Arc::clone(&shared.streams)),
+            declined: None,
         }
     }
 
@@ -190,6 +197,11 @@ impl Lease {
     /// Whether it had served a request before, so that the peer may have closed it meanwhile.
     pub fn reused(&self) -> bool {
         self.reused
+    }
+
+    /// The answer came in place of the request's body, which fails once this lease is over.
+    pub fn declined(&mut self, answering: oneshot::Sender<()>) {
+        self.declined = Some(answering);
     }
 
     /// At the end of a response. An HTTP/1 connection whose request body has not gone out whole cannot be used again.

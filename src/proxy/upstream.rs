@@ -2,10 +2,9 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::Mutex;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use http::{Method, Request, Response, Version};
+use http::{Method, Request, Response, Uri, Version};
 use hyper::body::Incoming;
 use hyper::client::conn::{http1, http2};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
@@ -18,7 +17,7 @@ use crate::policy::CheckedAddrs;
 use crate::tls::roots::{self, Alpn, UpstreamTls};
 use crate::types::{Authority, Host};
 
-use super::body::{RequestBody, TrailerFilter};
+use super::body::{GateKeeper, RequestBody, TrailerFilter};
 use super::capture::guard::{HEAD_MAX, HEADERS_MAX};
 use super::inject::Credentialed;
 use super::pool::{Handle, Key, Lease};
@@ -103,11 +102,17 @@ async fn exchange(
     let sent = match lease.handle() {
         Handle::Http1(handle) => {
             *request.version_mut() = Version::HTTP_11;
+            *request.uri_mut() = origin_form(request.uri());
             request.headers_mut().insert(http::header::HOST, connection.host_value.clone());
+            let mut keeper = None;
             if request.headers().contains_key(http::header::EXPECT) {
-                request = hold_for_continue(request);
+                (request, keeper) = hold_for_continue(request);
             }
-            handle.try_send_request(request).await
+            let sent = handle.try_send_request(request).await;
+            if let (Ok(_), Some(keeper)) = (&sent, &keeper) {
+                lease.declined(keeper.decline());
+            }
+            sent
         }
         Handle::Http2(handle) => {
             *request.version_mut() = Version::HTTP_2;
@@ -122,22 +127,23 @@ async fn exchange(
     sent.map_err(|mut failed| Failed { unsent: failed.take_message(), error: failed.into_error() })
 }
 
+/// A server is asked for a path; the host is in `Host` (RFC 9112 section 3.2.1).
+fn origin_form(uri: &Uri) -> Uri {
+    uri.path_and_query().map_or_else(Uri::default, |path| Uri::from(path.clone()))
+}
+
 /// `Expect: 100-continue`: the body waits until the upstream agrees.
-fn hold_for_continue(request: Request<RequestBody>) -> Request<RequestBody> {
+fn hold_for_continue(request: Request<RequestBody>) -> (Request<RequestBody>, Option<GateKeeper>) {
     let (parts, body) = request.into_parts();
-    let (body, open) = body.gated();
+    let (body, keeper) = body.gated();
     let mut request = Request::from_parts(parts, body);
-    let open = Mutex::new(Some(open));
+    let opener = keeper.clone();
     hyper::ext::on_informational(&mut request, move |response| {
-        if response.status() == http::StatusCode::CONTINUE
-            && let Ok(mut open) = open.lock()
-            && let Some(open) = open.take()
-        {
-            // The other side is gone when the request is: nobody needs to be told.
-            let _ = open.send(());
+        if response.status() == http::StatusCode::CONTINUE {
+            opener.open();
         }
     });
-    request
+    (request, Some(keeper))
 }
 
 async fn connect(connection: &Connection, key: &Key, fresh: bool) -> Result<Lease, Refusal> {
@@ -145,17 +151,25 @@ async fn connect(connection: &Connection, key: &Key, fresh: bool) -> Result<Leas
     if let (false, Some(lease)) = (fresh, pool.take(key)) {
         return Ok(lease);
     }
-    let gate = pool.gate(key);
-    let _turn = match &gate {
-        Some(gate) => Some(gate.lock().await),
-        None => None,
-    };
-    if let (true, false, Some(lease)) = (gate.is_some(), fresh, pool.take(key)) {
+    let Some(gate) = pool.gate(key) else { return dial(connection, key).await };
+    let since = Instant::now();
+    let mut turn = gate.lock().await;
+    if let (false, Some(lease)) = (fresh, pool.take(key)) {
         return Ok(lease);
     }
+    if turn.is_some_and(|failed| failed >= since) {
+        drop(turn);
+        return dial(connection, key).await;
+    }
+    let dialled = dial(connection, key).await;
+    *turn = dialled.is_err().then(Instant::now);
+    dialled
+}
+
+async fn dial(connection: &Connection, key: &Key) -> Result<Lease, Refusal> {
     let addresses = checked_addresses(connection, key).await?;
-    let (handle, peer) = dial(&connection.worker, &key.authority, key.http1_only, &addresses).await?;
-    Ok(pool.add(key, handle, peer))
+    let (handle, peer) = open(&connection.worker, &key.authority, key.http1_only, &addresses).await?;
+    Ok(connection.worker.pool.add(key, handle, peer))
 }
 
 async fn checked_addresses(connection: &Connection, key: &Key) -> Result<CheckedAddrs, Refusal> {
@@ -167,7 +181,7 @@ async fn checked_addresses(connection: &Connection, key: &Key) -> Result<Checked
     })
 }
 
-async fn dial(
+async fn open(
     worker: &Worker,
     authority: &Authority,
     http1_only: bool,

@@ -12,6 +12,8 @@ mod failclosed;
 mod internet;
 mod process;
 mod protocol;
+mod protocol_client;
+mod protocol_tls;
 mod protocol_tunnel;
 mod protocol_upstream;
 mod rig;
@@ -47,6 +49,8 @@ const GROUPS: &[(&str, &[Case])] = &[
     ("failclosed", failclosed::CASES),
     ("process", process::CASES),
     ("protocol", protocol::CASES),
+    ("protocol_client", protocol_client::CASES),
+    ("protocol_tls", protocol_tls::CASES),
     ("protocol_tunnel", protocol_tunnel::CASES),
     ("protocol_upstream", protocol_upstream::CASES),
 ];

@@ -142,7 +142,7 @@ for part in granted, denied, http10, odd:
 "#;
     let output = Run::new().allow("both.allowed.test").wire(script).run();
     output.expect_code(0);
-    let denied = output.audit.iter().find(|row| row["authority"] == "evil.test:443").unwrap();
+    let denied = output.audit.iter().find(|row| row["authority"] == "evil.test").unwrap();
     assert!(denied["method"] == "CONNECT" && denied["status"] == 403 && denied["capture"] == "connect", "{denied}");
 }
 
@@ -151,8 +151,10 @@ fn what_is_inside_a_connect_is_judged() {
 def plain():
     for via in connect, tcp:
         raw = via("both.allowed.test")
-        answer = request(raw, ["GET /plain HTTP/1.1", "Host: both.allowed.test"])
+        answer = request(raw, ["GET /plain HTTP/1.1", "Host: both.allowed.test:443"])
         check("plain HTTP on 443", (answer.status, answer.code), (403, "https_only"))
+        answer = request(raw, ["GET /plain HTTP/1.1", "Host: both.allowed.test"])
+        check("whose Host means 80", (answer.status, answer.code), (421, "misdirected"))
     raw = tcp(*PROXY)
     raw.sendall(b"CONNECT both.allowed.test:80 HTTP/1.1\r\nHost: both.allowed.test:80\r\n\r\n")
     check("another port is another destination", Answer(raw).status, 403)

@@ -5,15 +5,22 @@
 //! The guard follows the framing so as to know where a head begins. hyper parses and judges every byte all the same, so
 //! a disagreement of the two could cost a check, never a decision. A fault reaches hyper as a request of its own whose
 //! method is [`FAULT`], so that the answer comes in its turn; nothing after it is read.
+//!
+//! At the end of a connection the guard lingers (RFC 9112 section 9.6): a client that still sends the body of a request
+//! that was answered early would be reset, and lose the answer, if its bytes met a closed socket. They are read and
+//! thrown away, up to [`LINGER_BYTES`], for at most [`LINGER`].
 
+use std::future::Future;
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, ready};
+use std::time::Duration;
 
 use bytes::{Buf, BytesMut};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::time::Sleep;
 use tokio_util::io::poll_read_buf;
 
 /// The largest head, in bytes. hyper's own bound is set to the same.
@@ -25,6 +32,10 @@ pub const FAULT: &str = "X-MALFORMED";
 /// The longest chunk-size or trailer line.
 const LINE_MAX: usize = 16 * 1024;
 const READ: usize = 16 * 1024;
+/// How long a client gets to take note of the end.
+const LINGER: Duration = Duration::from_secs(3);
+/// How much of what it sends meanwhile is read.
+const LINGER_BYTES: usize = 16 * 1024 * 1024;
 
 /// Lets the handler say that what follows is no longer HTTP.
 #[derive(Clone, Debug, Default)]
@@ -50,6 +61,14 @@ pub struct Guard<T> {
     pending: BytesMut,
     checked: usize,
     eof: bool,
+    farewell: Option<Farewell>,
+}
+
+/// The end of a connection, from the moment its last byte has been sent.
+#[derive(Debug)]
+struct Farewell {
+    patience: Pin<Box<Sleep>>,
+    left: usize,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,7 +86,7 @@ enum Framing {
 impl<T> Guard<T> {
     /// Guards `io`; the switch ends the guarding.
     pub fn new(io: T, raw: RawSwitch) -> Self {
-        Self { io, raw, framing: Framing::Head, pending: BytesMut::new(), checked: 0, eof: false }
+        Self { io, raw, framing: Framing::Head, pending: BytesMut::new(), checked: 0, eof: false, farewell: None }
     }
 
     /// The stream, and what was read from it and not yet handed on.
@@ -272,7 +291,27 @@ impl<T> Guard<T> {
     }
 }
 
-impl<T: AsyncWrite + Unpin> AsyncWrite for Guard<T> {
+impl<T: AsyncRead + Unpin> Guard<T> {
+    /// Ready when the client has ended its side too, or has had its chance.
+    fn poll_linger(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        self.pending.clear();
+        self.pending.reserve(READ);
+        let Some(farewell) = &mut self.farewell else { return Poll::Ready(()) };
+        while !self.eof && farewell.left > 0 {
+            if farewell.patience.as_mut().poll(cx).is_ready() {
+                break;
+            }
+            match ready!(poll_read_buf(Pin::new(&mut self.io), cx, &mut self.pending)) {
+                Ok(0) | Err(_) => self.eof = true,
+                Ok(read) => farewell.left = farewell.left.saturating_sub(read),
+            }
+            self.pending.clear();
+        }
+        Poll::Ready(())
+    }
+}
+
+impl<T: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Guard<T> {
     fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
         Pin::new(&mut self.get_mut().io).poll_write(cx, buf)
     }
@@ -294,7 +333,14 @@ impl<T: AsyncWrite + Unpin> AsyncWrite for Guard<T> {
     }
 
     fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.get_mut().io).poll_shutdown(cx)
+        let this = self.get_mut();
+        if this.farewell.is_none() {
+            ready!(Pin::new(&mut this.io).poll_shutdown(cx))?;
+            // The end of a tunnel is its own protocol's affair.
+            let left = if this.raw.is_set() { 0 } else { LINGER_BYTES };
+            this.farewell = Some(Farewell { patience: Box::pin(tokio::time::sleep(LINGER)), left });
+        }
+        this.poll_linger(cx).map(Ok)
     }
 }
 

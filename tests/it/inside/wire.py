@@ -1,13 +1,13 @@
 """What the scripts inside a sandbox share: sockets and TLS by hand, HTTP/1 answers, HTTP/2 streams.
 
-A script calls check() as often as it likes and ends with done(): every mismatch is named before it exits with 1.
+A script calls check() as often as it likes and ends with done(): every mismatch is named, and it exits with 1 then.
 """
 import socket, ssl, sys, threading
 
 import h2.config, h2.connection, h2.events, h2.exceptions
 
 PROXY = ("127.0.0.1", 3128)
-PATIENCE = 30
+PATIENCE = 20
 _wrong = []
 
 
@@ -16,12 +16,11 @@ def check(what, got, wanted):
     fine = wanted(got) if callable(wanted) else got == wanted
     if not fine:
         shown = repr(got)
-        _wrong.append(f"{what}: got {shown[:600]}" + ("" if callable(wanted) else f", wanted {wanted!r}"))
+        _wrong.append(what)
+        print(f"WRONG {what}: got {shown[:600]}" + ("" if callable(wanted) else f", wanted {wanted!r}"), flush=True)
 
 
 def done():
-    for line in _wrong:
-        print("WRONG", line, flush=True)
     sys.exit(1 if _wrong else 0)
 
 
@@ -180,6 +179,8 @@ class H2:
         return stream
 
     def data(self, stream, body, end=False):
+        if end and not body:
+            self.h2.end_stream(stream)
         while body:
             room = min(self.h2.local_flow_control_window(stream), self.h2.max_outbound_frame_size)
             if not room:

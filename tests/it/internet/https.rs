@@ -47,7 +47,7 @@ use crate::rig;
 #[derive(Clone, Debug)]
 pub struct Recorded {
     pub method: String,
-    /// Path and query.
+    /// Path and query; in HTTP/1 the whole target as sent.
     pub target: String,
     /// `:authority` or Host, as sent.
     pub host: String,
@@ -252,7 +252,10 @@ fn record(request: &Request<Incoming>, sni: Option<String>, local: SocketAddr) -
     let host = request.headers().get("host").map(|host| String::from_utf8_lossy(host.as_bytes()).into_owned());
     Recorded {
         method: request.method().to_string(),
-        target: request.uri().path_and_query().map_or_else(|| request.uri().to_string(), ToString::to_string),
+        target: match request.uri().path_and_query() {
+            Some(path) if request.version() == Version::HTTP_2 => path.to_string(),
+            Some(_) | None => request.uri().to_string(),
+        },
         host: request.uri().authority().map(ToString::to_string).or(host).unwrap_or_default(),
         sni,
         local,
