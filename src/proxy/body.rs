@@ -1,27 +1,21 @@
 //! Bodies on their way through: counted, never buffered.
 
-use std::future::Future;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::task::{Context, Poll, ready};
-use std::time::Duration;
 
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 use http_body_util::Full;
 use hyper::body::Incoming;
-use tokio::sync::oneshot;
-use tokio::time::Sleep;
 
 use crate::audit::{Row, Traffic};
 use crate::sandboxes::Sandbox;
 
+use super::brake::{Brake, Unwanted};
 use super::headers;
 use super::pool::Lease;
-
-/// How long a body waits for the upstream's `100 Continue` before it goes on all the same (RFC 9110 section 10.1.1).
-const CONTINUE_WAIT: Duration = Duration::from_secs(1);
 
 /// What goes back to the sandbox.
 pub enum ProxyBody {
@@ -44,7 +38,7 @@ pub struct RequestBody {
     inner: Option<Incoming>,
     traffic: Arc<Traffic>,
     trailers: Option<TrailerFilter>,
-    gate: Option<Gate>,
+    brake: Option<Brake>,
 }
 
 /// Takes out of a request's trailers what the proxy sets itself, and what belongs to one hop.
@@ -55,39 +49,23 @@ pub struct TrailerFilter {
     pub bindings: Vec<usize>,
 }
 
-/// Holds a body back until the upstream wants it.
-enum Gate {
-    /// Nothing heard yet.
-    Asked { verdict: oneshot::Receiver<Expected>, patience: Pin<Box<Sleep>> },
-    /// A final answer is on its way instead; the body fails when that has ended.
-    Declined { answered: oneshot::Receiver<()> },
-}
-
-/// What the upstream says to `Expect: 100-continue`.
-enum Expected {
-    /// 100.
-    Send,
-    /// A final answer: the body never goes. It must not fail before that answer has ended, since its failure ends the
-    /// connection that the answer comes on.
-    Withhold(oneshot::Receiver<()>),
-}
-
-/// The other end of a gate. Dropped, the body fails if it is still held back.
-#[derive(Clone)]
-pub struct GateKeeper(Arc<Mutex<Option<oneshot::Sender<Expected>>>>);
-
 /// Why a request body ends early.
 #[derive(Debug, thiserror::Error)]
 pub enum BodyError {
     /// The sandbox's side broke off.
     #[error(transparent)]
     Broken(#[from] hyper::Error),
-    /// The upstream answered instead of asking for it.
-    #[error("the upstream did not want the body")]
-    Unwanted,
+    /// Nobody waits for it any more.
+    #[error(transparent)]
+    Unwanted(#[from] Unwanted),
 }
 
 impl ProxyBody {
+    /// No body at all.
+    pub fn empty() -> Self {
+        Self::full(Bytes::new())
+    }
+
     /// A body made here.
     pub fn full(bytes: Bytes) -> Self {
         Self::Full(Full::new(bytes))
@@ -156,60 +134,18 @@ impl RequestBody {
         if inner.is_end_stream() {
             traffic.up_done.store(true, Ordering::Relaxed);
         }
-        Self { inner: Some(inner), traffic, trailers: Some(trailers), gate: None }
+        Self { inner: Some(inner), traffic, trailers: Some(trailers), brake: None }
     }
 
     /// No body, for a request that is sent once more.
     pub fn none(traffic: Arc<Traffic>) -> Self {
-        Self { inner: None, traffic, trailers: None, gate: None }
+        Self { inner: None, traffic, trailers: None, brake: None }
     }
 
-    /// Holds the body back until the keeper opens the gate, or a second has passed.
-    pub fn gated(mut self) -> (Self, GateKeeper) {
-        let (sender, verdict) = oneshot::channel();
-        self.gate = Some(Gate::Asked { verdict, patience: Box::pin(tokio::time::sleep(CONTINUE_WAIT)) });
-        (self, GateKeeper(Arc::new(Mutex::new(Some(sender)))))
-    }
-}
-
-impl Gate {
-    /// Ready when the body may go, or never will.
-    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), BodyError>> {
-        loop {
-            match self {
-                Self::Asked { verdict, patience } => match Pin::new(verdict).poll(cx) {
-                    Poll::Ready(Ok(Expected::Send)) => return Poll::Ready(Ok(())),
-                    Poll::Ready(Ok(Expected::Withhold(answered))) => *self = Self::Declined { answered },
-                    Poll::Ready(Err(_)) => return Poll::Ready(Err(BodyError::Unwanted)),
-                    Poll::Pending => return patience.as_mut().poll(cx).map(Ok),
-                },
-                Self::Declined { answered } => {
-                    return Pin::new(answered).poll(cx).map(|_| Err(BodyError::Unwanted));
-                }
-            }
-        }
-    }
-}
-
-impl GateKeeper {
-    /// The upstream has said 100.
-    pub fn open(&self) {
-        self.decide(Expected::Send);
-    }
-
-    /// The upstream has given its final answer, which lasts as long as what this returns.
-    pub fn decline(&self) -> oneshot::Sender<()> {
-        let (answering, answered) = oneshot::channel();
-        self.decide(Expected::Withhold(answered));
-        answering
-    }
-
-    /// A gate is opened or shut once: a body that has begun to go is not called back.
-    fn decide(&self, verdict: Expected) {
-        if let Some(sender) = self.0.lock().unwrap_or_else(PoisonError::into_inner).take() {
-            // The body is gone when the request is: nobody needs to be told.
-            let _ = sender.send(verdict);
-        }
+    /// Puts a brake on it, where there is anything to hold back; `expect` is for `Expect: 100-continue`.
+    pub fn braked(&mut self, expect: bool) -> Option<Brake> {
+        self.brake = (!self.is_end_stream()).then(|| Brake::new(expect));
+        self.brake.clone()
     }
 }
 
@@ -219,11 +155,10 @@ impl Body for RequestBody {
 
     fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
         let this = self.get_mut();
-        if let Some(gate) = &mut this.gate {
-            if let Err(unwanted) = ready!(gate.poll(cx)) {
-                return Poll::Ready(Some(Err(unwanted)));
-            }
-            this.gate = None;
+        if let Some(brake) = &this.brake
+            && let Err(unwanted) = ready!(brake.poll(cx))
+        {
+            return Poll::Ready(Some(Err(unwanted.into())));
         }
         let Some(inner) = &mut this.inner else { return Poll::Ready(None) };
         let mut frame = ready!(Pin::new(&mut *inner).poll_frame(cx));

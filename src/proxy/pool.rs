@@ -11,11 +11,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use hyper::client::conn::{http1, http2};
-use tokio::sync::oneshot;
 
 use crate::types::Authority;
 
 use super::body::RequestBody;
+use super::brake::Brake;
 
 /// Requests at a time on one HTTP/2 connection: what servers commonly allow (RFC 9113 section 6.5.2 recommends no less).
 const STREAMS: usize = 100;
@@ -50,7 +50,7 @@ pub struct Lease {
     key: Key,
     pool: Arc<Pool>,
     streams: Option<Arc<AtomicUsize>>,
-    declined: Option<oneshot::Sender<()>>,
+    brake: Option<Brake>,
 }
 
 /// The connections of one worker.
@@ -107,7 +107,7 @@ impl Pool {
                     key,
                     pool: Arc::clone(self),
                     streams: None,
-                    declined: None,
+                    brake: None,
                 });
             }
         }
@@ -129,7 +129,7 @@ impl Pool {
             Handle::Http1(_) => {
                 entry.speaks_http1 = true;
                 let (handle, key) = (Some(handle), key.clone());
-                Lease { handle, peer, reused: false, key, pool: Arc::clone(self), streams: None, declined: None }
+                Lease { handle, peer, reused: false, key, pool: Arc::clone(self), streams: None, brake: None }
             }
             Handle::Http2(handle) => {
                 entry.speaks_http1 = false;
@@ -164,7 +164,7 @@ impl Pool {
             key: key.clone(),
             pool: Arc::clone(self),
             streams: Some(Arc::clone(&shared.streams)),
-            declined: None,
+            brake: None,
         }
     }
 
@@ -199,9 +199,9 @@ impl Lease {
         self.reused
     }
 
-    /// The answer came in place of the request's body, which fails once this lease is over.
-    pub fn declined(&mut self, answering: oneshot::Sender<()>) {
-        self.declined = Some(answering);
+    /// The brake of the request's body, which learns from here that the answer has ended.
+    pub fn set_brake(&mut self, brake: Option<Brake>) {
+        self.brake = brake;
     }
 
     /// At the end of a response. An HTTP/1 connection whose request body has not gone out whole cannot be used again.
@@ -219,6 +219,9 @@ impl Drop for Lease {
     fn drop(&mut self) {
         if let Some(streams) = &self.streams {
             streams.fetch_sub(1, Ordering::Relaxed);
+        }
+        if let Some(brake) = &self.brake {
+            brake.over();
         }
     }
 }

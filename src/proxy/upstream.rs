@@ -17,7 +17,8 @@ use crate::policy::CheckedAddrs;
 use crate::tls::roots::{self, Alpn, UpstreamTls};
 use crate::types::{Authority, Host};
 
-use super::body::{GateKeeper, RequestBody, TrailerFilter};
+use super::body::{RequestBody, TrailerFilter};
+use super::brake::Brake;
 use super::capture::guard::{HEAD_MAX, HEADERS_MAX};
 use super::inject::Credentialed;
 use super::pool::{Handle, Key, Lease};
@@ -99,20 +100,16 @@ async fn exchange(
     lease: &mut Lease,
     mut request: Request<RequestBody>,
 ) -> Result<Response<Incoming>, Failed> {
+    let http1 = matches!(lease.handle(), Handle::Http1(_));
+    // An HTTP/2 connection tells the sandbox's side to go on by itself, since hyper passes no 100 on from there.
+    let brake = brake(&mut request, http1);
+    lease.set_brake(brake.clone());
     let sent = match lease.handle() {
         Handle::Http1(handle) => {
             *request.version_mut() = Version::HTTP_11;
             *request.uri_mut() = origin_form(request.uri());
             request.headers_mut().insert(http::header::HOST, connection.host_value.clone());
-            let mut keeper = None;
-            if request.headers().contains_key(http::header::EXPECT) {
-                (request, keeper) = hold_for_continue(request);
-            }
-            let sent = handle.try_send_request(request).await;
-            if let (Ok(_), Some(keeper)) = (&sent, &keeper) {
-                lease.declined(keeper.decline());
-            }
-            sent
+            handle.try_send_request(request).await
         }
         Handle::Http2(handle) => {
             *request.version_mut() = Version::HTTP_2;
@@ -124,6 +121,9 @@ async fn exchange(
             handle.try_send_request(request).await
         }
     };
+    if let (Ok(response), Some(brake)) = (&sent, &brake) {
+        brake.answered(response.status());
+    }
     sent.map_err(|mut failed| Failed { unsent: failed.take_message(), error: failed.into_error() })
 }
 
@@ -132,18 +132,19 @@ fn origin_form(uri: &Uri) -> Uri {
     uri.path_and_query().map_or_else(Uri::default, |path| Uri::from(path.clone()))
 }
 
-/// `Expect: 100-continue`: the body waits until the upstream agrees.
-fn hold_for_continue(request: Request<RequestBody>) -> (Request<RequestBody>, Option<GateKeeper>) {
-    let (parts, body) = request.into_parts();
-    let (body, keeper) = body.gated();
-    let mut request = Request::from_parts(parts, body);
-    let opener = keeper.clone();
-    hyper::ext::on_informational(&mut request, move |response| {
-        if response.status() == http::StatusCode::CONTINUE {
-            opener.open();
-        }
-    });
-    (request, Some(keeper))
+/// A brake on the body; with `Expect: 100-continue` it waits until the upstream agrees.
+fn brake(request: &mut Request<RequestBody>, http1: bool) -> Option<Brake> {
+    let expect = http1 && request.headers().contains_key(http::header::EXPECT);
+    let brake = request.body_mut().braked(expect)?;
+    if expect {
+        let brake = brake.clone();
+        hyper::ext::on_informational(request, move |response| {
+            if response.status() == http::StatusCode::CONTINUE {
+                brake.release();
+            }
+        });
+    }
+    Some(brake)
 }
 
 async fn connect(connection: &Connection, key: &Key, fresh: bool) -> Result<Lease, Refusal> {

@@ -6,6 +6,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 #![allow(clippy::disallowed_methods, reason = "these rules are for the product; tests dial what they like")]
 
+mod bounds;
 mod clients;
 mod escape;
 mod failclosed;
@@ -53,6 +54,7 @@ const GROUPS: &[(&str, &[Case])] = &[
     ("protocol_tls", protocol_tls::CASES),
     ("protocol_tunnel", protocol_tunnel::CASES),
     ("protocol_upstream", protocol_upstream::CASES),
+    ("bounds", bounds::CASES),
 ];
 
 /// Two cases at a time: the machines this runs on have two processors.

@@ -6,6 +6,7 @@ import socket, ssl, sys, threading
 
 import h2.config, h2.connection, h2.events, h2.exceptions
 
+h2_errors = h2.exceptions.ProtocolError
 PROXY = ("127.0.0.1", 3128)
 PATIENCE = 20
 _wrong = []
@@ -184,6 +185,8 @@ class H2:
         while body:
             room = min(self.h2.local_flow_control_window(stream), self.h2.max_outbound_frame_size)
             if not room:
+                if self.gone or stream in self.ended:
+                    return
                 self.step()
                 continue
             self.h2.send_data(stream, body[:room], end_stream=end and len(body) <= room)

@@ -1,5 +1,4 @@
-//! The HTTPS upstreams: one server on port 443 of two addresses, HTTP/1.1 and HTTP/2, any name; HTTP/1.1 alone on a
-//! third address.
+//! The HTTPS upstreams on port 443, any name: HTTP/1.1 and HTTP/2 on two addresses, HTTP/1.1 alone on a third.
 //!
 //! | path | what it does |
 //! |---|---|
@@ -28,7 +27,7 @@ use std::task::{Context, Poll};
 
 use aws_lc_rs::digest;
 use bytes::Bytes;
-use http::{HeaderMap, Request, Response, StatusCode, Version};
+use http::{HeaderMap, Method, Request, Response, StatusCode, Version};
 use http_body::{Body, Frame};
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
@@ -162,7 +161,8 @@ impl Web {
         let io = TokioIo::new(stream);
         // How the client ends a connection is its own affair.
         let _ = if h2 {
-            hyper::server::conn::http2::Builder::new(TokioExecutor::new()).serve_connection(io, service).await
+            let mut server = hyper::server::conn::http2::Builder::new(TokioExecutor::new());
+            server.max_header_list_size(1 << 20).serve_connection(io, service).await
         } else {
             hyper::server::conn::http1::Builder::new().serve_connection(io, service).with_upgrades().await
         };
@@ -177,9 +177,11 @@ impl Web {
         };
         let path = request.uri().path().to_owned();
         let query = request.uri().query().unwrap_or_default().to_owned();
+        let head = request.method() == Method::HEAD;
         match path.split('/').nth(1).unwrap_or_default() {
             _ if recorded.host.starts_with("git.test") => git::serve(&self.repositories, request).await,
             _ if packages::serves(&recorded.host) => packages::serve(&self.files, &recorded.host, &path),
+            _ if head => plain(StatusCode::OK, Reply::Once(None)),
             "bytes" => plain(StatusCode::OK, Reply::Pattern { sent: 0, left: last_number(&path) }),
             "zeros" => plain(StatusCode::OK, Reply::Zeros { left: last_number(&path) }),
             "chat" => plain(StatusCode::OK, Reply::Same(request.into_body())),
@@ -369,14 +371,11 @@ fn trailers() -> Response<Reply> {
 fn grpc(code: u64) -> Response<Reply> {
     let (mut fields, message) = (HeaderMap::new(), Bytes::from_static(b"\0\0\0\0\x02hi"));
     fields.insert("grpc-status", code.into());
-    let mut response = match code {
-        0 => plain(StatusCode::OK, Reply::WithTrailers(Some(message), Some(fields))),
-        _ => {
-            let mut response = plain(StatusCode::OK, Reply::Once(None));
-            response.headers_mut().extend(fields);
-            response
-        }
-    };
+    let mut response = plain(StatusCode::OK, Reply::Once(None));
+    match code {
+        0 => *response.body_mut() = Reply::WithTrailers(Some(message), Some(fields)),
+        _ => response.headers_mut().extend(fields),
+    }
     response.headers_mut().insert("content-type", "application/grpc".parse().unwrap());
     response
 }
