@@ -6,11 +6,7 @@ use crate::cases;
 use crate::internet::internet;
 use crate::sandbox::Run;
 
-cases![
-    malformed_heads_are_refused_and_recorded,
-    oversized_heads_are_refused,
-    http2_is_held_to_its_rules,
-];
+cases![malformed_heads_are_refused_and_recorded, oversized_heads_are_refused, http2_is_held_to_its_rules,];
 
 fn malformed_heads_are_refused_and_recorded() {
     let script = r#"

@@ -5,7 +5,7 @@
 //! | `/echo…` (and any other path) | JSON of the request as it arrived |
 //! | `/bytes/N` | N bytes of a pattern, streamed |
 //! | `/zeros/N` | N zeros, streamed, as fast as they are taken |
-//! | `/sink` | reads the body: JSON of its length and SHA-256 |
+//! | `/sink` | reads the body: JSON of its length and SHA-256; `/drain`: of its length alone |
 //! | `/sse?id=X` | one chunk for each text sent through `Web::events("X")`, or to `/send?id=X` |
 //! | `/send?id=X` | has the body sent as an event; an empty body ends the stream |
 //! | `/chat` | sends each piece of the body back as it comes |
@@ -187,7 +187,8 @@ impl Web {
             "chat" => plain(StatusCode::OK, Reply::Same(request.into_body())),
             "send" => self.send(&query, request.into_body()).await,
             "grpc" => grpc(last_number(&path)),
-            "sink" => sink(request.into_body()).await,
+            "sink" => sink(request.into_body(), Some(digest::Context::new(&digest::SHA256))).await,
+            "drain" => sink(request.into_body(), None).await,
             "sse" => self.stream(&query),
             "slow" => self.slow(&query).await,
             "trailers" => trailers(),
@@ -347,16 +348,15 @@ fn json_reply(value: &Value) -> Response<Reply> {
     response
 }
 
-async fn sink(mut body: Incoming) -> Response<Reply> {
-    let mut hash = digest::Context::new(&digest::SHA256);
+async fn sink(mut body: Incoming, mut hash: Option<digest::Context>) -> Response<Reply> {
     let mut length = 0;
     while let Some(Ok(frame)) = body.frame().await {
         if let Some(data) = frame.data_ref() {
-            hash.update(data);
+            hash.iter_mut().for_each(|hash| hash.update(data));
             length += data.len();
         }
     }
-    let sum: String = hash.finish().as_ref().iter().map(|byte| format!("{byte:02x}")).collect();
+    let sum = hash.map(|hash| hash.finish().as_ref().iter().map(|byte| format!("{byte:02x}")).collect::<String>());
     json_reply(&json!({"length": length, "sha256": sum}))
 }
 
