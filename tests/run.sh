@@ -19,7 +19,7 @@ programs="curl:curl git:git wget:wget python3:python3 pip3:python3-pip node:node
     java:default-jdk-headless openssl:openssl ip:iproute2 ps:procps setsid:util-linux setpriv:util-linux
     nsenter:util-linux bwrap:bubblewrap cc:build-essential make:build-essential"
 # module:package, of the distribution's own Python
-modules="requests:python3-requests httpx:python3-httpx aiohttp:python3-aiohttp"
+modules="requests:python3-requests httpx:python3-httpx aiohttp:python3-aiohttp h2:python3-h2"
 
 missing_packages() {
     for pair in $programs; do

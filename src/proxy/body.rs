@@ -1,27 +1,21 @@
 //! Bodies on their way through: counted, never buffered.
 
-use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::task::{Context, Poll, ready};
-use std::time::Duration;
 
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 use http_body_util::Full;
 use hyper::body::Incoming;
-use tokio::sync::oneshot;
-use tokio::time::Sleep;
 
 use crate::audit::{Row, Traffic};
 use crate::sandboxes::Sandbox;
 
+use super::brake::{Brake, Unwanted};
 use super::headers;
 use super::pool::Lease;
-
-/// How long a body waits for the upstream's `100 Continue` before it goes on all the same (RFC 9110 section 10.1.1).
-const CONTINUE_WAIT: Duration = Duration::from_secs(1);
 
 /// What goes back to the sandbox.
 pub enum ProxyBody {
@@ -44,7 +38,7 @@ pub struct RequestBody {
     inner: Option<Incoming>,
     traffic: Arc<Traffic>,
     trailers: Option<TrailerFilter>,
-    gate: Option<Gate>,
+    brake: Option<Brake>,
 }
 
 /// Takes out of a request's trailers what the proxy sets itself, and what belongs to one hop.
@@ -55,13 +49,23 @@ pub struct TrailerFilter {
     pub bindings: Vec<usize>,
 }
 
-/// Holds a body back until the upstream wants it.
-pub struct Gate {
-    opened: oneshot::Receiver<()>,
-    patience: Pin<Box<Sleep>>,
+/// Why a request body ends early.
+#[derive(Debug, thiserror::Error)]
+pub enum BodyError {
+    /// The sandbox's side broke off.
+    #[error(transparent)]
+    Broken(#[from] hyper::Error),
+    /// Nobody waits for it any more.
+    #[error(transparent)]
+    Unwanted(#[from] Unwanted),
 }
 
 impl ProxyBody {
+    /// No body at all.
+    pub fn empty() -> Self {
+        Self::full(Bytes::new())
+    }
+
     /// A body made here.
     pub fn full(bytes: Bytes) -> Self {
         Self::Full(Full::new(bytes))
@@ -130,33 +134,31 @@ impl RequestBody {
         if inner.is_end_stream() {
             traffic.up_done.store(true, Ordering::Relaxed);
         }
-        Self { inner: Some(inner), traffic, trailers: Some(trailers), gate: None }
+        Self { inner: Some(inner), traffic, trailers: Some(trailers), brake: None }
     }
 
     /// No body, for a request that is sent once more.
     pub fn none(traffic: Arc<Traffic>) -> Self {
-        Self { inner: None, traffic, trailers: None, gate: None }
+        Self { inner: None, traffic, trailers: None, brake: None }
     }
 
-    /// Holds the body back until the sender is used, or a second has passed.
-    pub fn gated(mut self) -> (Self, oneshot::Sender<()>) {
-        let (open, opened) = oneshot::channel();
-        self.gate = Some(Gate { opened, patience: Box::pin(tokio::time::sleep(CONTINUE_WAIT)) });
-        (self, open)
+    /// Puts a brake on it, where there is anything to hold back; `expect` is for `Expect: 100-continue`.
+    pub fn braked(&mut self, expect: bool) -> Option<Brake> {
+        self.brake = (!self.is_end_stream()).then(|| Brake::new(expect));
+        self.brake.clone()
     }
 }
 
 impl Body for RequestBody {
     type Data = Bytes;
-    type Error = hyper::Error;
+    type Error = BodyError;
 
-    fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
+    fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
         let this = self.get_mut();
-        if let Some(gate) = &mut this.gate {
-            if Pin::new(&mut gate.opened).poll(cx).is_pending() && gate.patience.as_mut().poll(cx).is_pending() {
-                return Poll::Pending;
-            }
-            this.gate = None;
+        if let Some(brake) = &this.brake
+            && let Err(unwanted) = ready!(brake.poll(cx))
+        {
+            return Poll::Ready(Some(Err(unwanted.into())));
         }
         let Some(inner) = &mut this.inner else { return Poll::Ready(None) };
         let mut frame = ready!(Pin::new(&mut *inner).poll_frame(cx));
@@ -172,7 +174,7 @@ impl Body for RequestBody {
         if ended {
             this.traffic.up_done.store(true, Ordering::Relaxed);
         }
-        Poll::Ready(frame)
+        Poll::Ready(frame.map(|frame| frame.map_err(BodyError::Broken)))
     }
 
     fn is_end_stream(&self) -> bool {

@@ -75,6 +75,9 @@ fn refuse_methods<B>(request: &Request<B>) -> Result<(), Refusal> {
     match *request.method() {
         Method::CONNECT => Err(malformed("CONNECT inside a connection")),
         Method::TRACE => Err(malformed("TRACE would show what the proxy adds to a request")),
+        // "*" is the server as a whole, which only OPTIONS may ask for (RFC 9110 section 7.1).
+        Method::OPTIONS => Ok(()),
+        _ if request.uri().path() == "*" => Err(malformed("its target is *")),
         _ => fault(request).map_or(Ok(()), Err),
     }
 }

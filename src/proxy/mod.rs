@@ -5,6 +5,7 @@
 
 pub mod authorize;
 pub mod body;
+pub mod brake;
 pub mod capture;
 pub mod headers;
 pub mod identity;

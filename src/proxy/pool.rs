@@ -15,6 +15,7 @@ use hyper::client::conn::{http1, http2};
 use crate::types::Authority;
 
 use super::body::RequestBody;
+use super::brake::Brake;
 
 /// Requests at a time on one HTTP/2 connection: what servers commonly allow (RFC 9113 section 6.5.2 recommends no less).
 const STREAMS: usize = 100;
@@ -49,6 +50,7 @@ pub struct Lease {
     key: Key,
     pool: Arc<Pool>,
     streams: Option<Arc<AtomicUsize>>,
+    brake: Option<Brake>,
 }
 
 /// The connections of one worker.
@@ -62,10 +64,13 @@ pub struct Pool {
 struct Entry {
     idle: Vec<Idle>,
     shared: Vec<Shared>,
-    /// One dial at a time while it is not known that the destination speaks HTTP/1 only, so that the others can share.
-    gate: Arc<tokio::sync::Mutex<()>>,
+    gate: Gate,
     speaks_http1: bool,
 }
+
+/// One dial at a time while it is not known that the destination speaks HTTP/1 only, so that the others can share. It
+/// holds when a dial last failed: those who had waited for that one do not wait for each other, too.
+pub type Gate = Arc<tokio::sync::Mutex<Option<Instant>>>;
 
 struct Idle {
     handle: http1::SendRequest<RequestBody>,
@@ -102,6 +107,7 @@ impl Pool {
                     key,
                     pool: Arc::clone(self),
                     streams: None,
+                    brake: None,
                 });
             }
         }
@@ -109,7 +115,7 @@ impl Pool {
     }
 
     /// The gate to pass before dialling, where others may come to share the connection.
-    pub fn gate(&self, key: &Key) -> Option<Arc<tokio::sync::Mutex<()>>> {
+    pub fn gate(&self, key: &Key) -> Option<Gate> {
         let mut entries = self.lock();
         let entry = entries.entry(key.clone()).or_default();
         (!entry.speaks_http1).then(|| Arc::clone(&entry.gate))
@@ -123,7 +129,7 @@ impl Pool {
             Handle::Http1(_) => {
                 entry.speaks_http1 = true;
                 let (handle, key) = (Some(handle), key.clone());
-                Lease { handle, peer, reused: false, key, pool: Arc::clone(self), streams: None }
+                Lease { handle, peer, reused: false, key, pool: Arc::clone(self), streams: None, brake: None }
             }
             Handle::Http2(handle) => {
                 entry.speaks_http1 = false;
@@ -158,6 +164,7 @@ impl Pool {
             key: key.clone(),
             pool: Arc::clone(self),
             streams: Some(Arc::clone(&shared.streams)),
+            brake: None,
         }
     }
 
@@ -192,6 +199,11 @@ impl Lease {
         self.reused
     }
 
+    /// The brake of the request's body, which learns from here that the answer has ended.
+    pub fn set_brake(&mut self, brake: Option<Brake>) {
+        self.brake = brake;
+    }
+
     /// At the end of a response. An HTTP/1 connection whose request body has not gone out whole cannot be used again.
     pub fn give_back(mut self, request_done: bool) {
         if let Some(Handle::Http1(handle)) = self.handle.take()
@@ -207,6 +219,9 @@ impl Drop for Lease {
     fn drop(&mut self) {
         if let Some(streams) = &self.streams {
             streams.fetch_sub(1, Ordering::Relaxed);
+        }
+        if let Some(brake) = &self.brake {
+            brake.over();
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Every way in which the proxy says no, and the one place that turns it into HTTP.
 
 use bytes::Bytes;
-use http::header::{ACCEPT, CACHE_CONTROL, CONNECTION, CONTENT_TYPE, HeaderMap, HeaderValue};
+use http::header::{ACCEPT, CACHE_CONTROL, CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, HeaderMap, HeaderValue};
 use http::{Method, Response, StatusCode};
 use serde::Serialize;
 
@@ -152,8 +152,10 @@ impl Refusal {
         } else {
             ("text/plain; charset=utf-8", explanation.text())
         };
-        let body = if head.grpc { Bytes::new() } else { Bytes::from(text) };
-        let mut response = Response::new(ProxyBody::full(body));
+        let length = text.len();
+        // hyper sends whatever body it is given, to a HEAD over HTTP/2, too.
+        let body = if head.grpc || head.bodiless { ProxyBody::empty() } else { ProxyBody::full(Bytes::from(text)) };
+        let mut response = Response::new(body);
         *response.status_mut() = if head.grpc { StatusCode::OK } else { self.status() };
         let headers = response.headers_mut();
         headers.insert(DENIAL, HeaderValue::from_static(self.code()));
@@ -164,6 +166,9 @@ impl Refusal {
             if let Ok(message) = HeaderValue::from_str(&percent(&explanation.message)) {
                 headers.insert("grpc-message", message);
             }
+        }
+        if head.bodiless && !head.grpc {
+            headers.insert(CONTENT_LENGTH, HeaderValue::from(length));
         }
         if head.close {
             headers.insert(CONNECTION, HeaderValue::from_static("close"));
@@ -200,6 +205,8 @@ pub struct RequestHead {
     pub json: bool,
     /// A gRPC call, whose client reads the status in its own headers.
     pub grpc: bool,
+    /// A HEAD, whose answer has no body.
+    pub bodiless: bool,
     /// The connection cannot carry another request: a body of it may be unread.
     pub close: bool,
 }
@@ -215,7 +222,8 @@ impl RequestHead {
             let kind = kind.split(';').next().unwrap_or_default().trim();
             kind == "application/json" || kind.ends_with("+json")
         });
-        Self { json, grpc: text(CONTENT_TYPE).starts_with("application/grpc"), close: http1 && has_body }
+        let grpc = text(CONTENT_TYPE).starts_with("application/grpc");
+        Self { json, grpc, bodiless: method == Method::HEAD, close: http1 && has_body }
     }
 }
 

@@ -2,10 +2,9 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::Mutex;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use http::{Method, Request, Response, Version};
+use http::{Method, Request, Response, Uri, Version};
 use hyper::body::Incoming;
 use hyper::client::conn::{http1, http2};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
@@ -19,6 +18,7 @@ use crate::tls::roots::{self, Alpn, UpstreamTls};
 use crate::types::{Authority, Host};
 
 use super::body::{RequestBody, TrailerFilter};
+use super::brake::Brake;
 use super::capture::guard::{HEAD_MAX, HEADERS_MAX};
 use super::inject::Credentialed;
 use super::pool::{Handle, Key, Lease};
@@ -100,16 +100,15 @@ async fn exchange(
     lease: &mut Lease,
     mut request: Request<RequestBody>,
 ) -> Result<Response<Incoming>, Failed> {
+    let http1 = matches!(lease.handle(), Handle::Http1(_));
+    // An HTTP/2 connection tells the sandbox's side to go on by itself, since hyper passes no 100 on from there.
+    let brake = brake(&mut request, http1);
+    lease.set_brake(brake.clone());
     let sent = match lease.handle() {
         Handle::Http1(handle) => {
             *request.version_mut() = Version::HTTP_11;
-            // An absolute target is for proxies (RFC 9112 section 3.2.1), and many servers refuse one.
-            let target = request.uri().path_and_query().cloned();
-            *request.uri_mut() = target.map(http::Uri::from).unwrap_or_default();
+            *request.uri_mut() = origin_form(request.uri());
             request.headers_mut().insert(http::header::HOST, connection.host_value.clone());
-            if request.headers().contains_key(http::header::EXPECT) {
-                request = hold_for_continue(request);
-            }
             handle.try_send_request(request).await
         }
         Handle::Http2(handle) => {
@@ -122,25 +121,30 @@ async fn exchange(
             handle.try_send_request(request).await
         }
     };
+    if let (Ok(response), Some(brake)) = (&sent, &brake) {
+        brake.answered(response.status());
+    }
     sent.map_err(|mut failed| Failed { unsent: failed.take_message(), error: failed.into_error() })
 }
 
-/// `Expect: 100-continue`: the body waits until the upstream agrees.
-fn hold_for_continue(request: Request<RequestBody>) -> Request<RequestBody> {
-    let (parts, body) = request.into_parts();
-    let (body, open) = body.gated();
-    let mut request = Request::from_parts(parts, body);
-    let open = Mutex::new(Some(open));
-    hyper::ext::on_informational(&mut request, move |response| {
-        if response.status() == http::StatusCode::CONTINUE
-            && let Ok(mut open) = open.lock()
-            && let Some(open) = open.take()
-        {
-            // The other side is gone when the request is: nobody needs to be told.
-            let _ = open.send(());
-        }
-    });
-    request
+/// A server is asked for a path; the host is in `Host` (RFC 9112 section 3.2.1).
+fn origin_form(uri: &Uri) -> Uri {
+    uri.path_and_query().map_or_else(Uri::default, |path| Uri::from(path.clone()))
+}
+
+/// A brake on the body; with `Expect: 100-continue` it waits until the upstream agrees.
+fn brake(request: &mut Request<RequestBody>, http1: bool) -> Option<Brake> {
+    let expect = http1 && request.headers().contains_key(http::header::EXPECT);
+    let brake = request.body_mut().braked(expect)?;
+    if expect {
+        let brake = brake.clone();
+        hyper::ext::on_informational(request, move |response| {
+            if response.status() == http::StatusCode::CONTINUE {
+                brake.release();
+            }
+        });
+    }
+    Some(brake)
 }
 
 async fn connect(connection: &Connection, key: &Key, fresh: bool) -> Result<Lease, Refusal> {
@@ -148,17 +152,25 @@ async fn connect(connection: &Connection, key: &Key, fresh: bool) -> Result<Leas
     if let (false, Some(lease)) = (fresh, pool.take(key)) {
         return Ok(lease);
     }
-    let gate = pool.gate(key);
-    let _turn = match &gate {
-        Some(gate) => Some(gate.lock().await),
-        None => None,
-    };
-    if let (true, false, Some(lease)) = (gate.is_some(), fresh, pool.take(key)) {
+    let Some(gate) = pool.gate(key) else { return dial(connection, key).await };
+    let since = Instant::now();
+    let mut turn = gate.lock().await;
+    if let (false, Some(lease)) = (fresh, pool.take(key)) {
         return Ok(lease);
     }
+    if turn.is_some_and(|failed| failed >= since) {
+        drop(turn);
+        return dial(connection, key).await;
+    }
+    let dialled = dial(connection, key).await;
+    *turn = dialled.is_err().then(Instant::now);
+    dialled
+}
+
+async fn dial(connection: &Connection, key: &Key) -> Result<Lease, Refusal> {
     let addresses = checked_addresses(connection, key).await?;
-    let (handle, peer) = dial(&connection.worker, &key.authority, key.http1_only, &addresses).await?;
-    Ok(pool.add(key, handle, peer))
+    let (handle, peer) = open(&connection.worker, &key.authority, key.http1_only, &addresses).await?;
+    Ok(connection.worker.pool.add(key, handle, peer))
 }
 
 async fn checked_addresses(connection: &Connection, key: &Key) -> Result<CheckedAddrs, Refusal> {
@@ -170,7 +182,7 @@ async fn checked_addresses(connection: &Connection, key: &Key) -> Result<Checked
     })
 }
 
-async fn dial(
+async fn open(
     worker: &Worker,
     authority: &Authority,
     http1_only: bool,

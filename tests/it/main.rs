@@ -9,6 +9,7 @@
 mod address;
 mod authority;
 mod bindings;
+mod bounds;
 mod carveouts;
 mod cli;
 mod clients;
@@ -17,6 +18,11 @@ mod escape;
 mod failclosed;
 mod internet;
 mod process;
+mod protocol;
+mod protocol_client;
+mod protocol_tls;
+mod protocol_tunnel;
+mod protocol_upstream;
 mod rig;
 mod sandbox;
 mod secret;
@@ -58,6 +64,12 @@ const GROUPS: &[(&str, &[Case])] = &[
     ("escape", escape::CASES),
     ("failclosed", failclosed::CASES),
     ("process", process::CASES),
+    ("protocol", protocol::CASES),
+    ("protocol_client", protocol_client::CASES),
+    ("protocol_tls", protocol_tls::CASES),
+    ("protocol_tunnel", protocol_tunnel::CASES),
+    ("protocol_upstream", protocol_upstream::CASES),
+    ("bounds", bounds::CASES),
 ];
 
 /// Two cases at a time: the machines this runs on have two processors.

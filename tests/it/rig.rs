@@ -19,6 +19,8 @@ use nix::unistd::{Gid, Uid};
 pub const WEB: &str = "11.22.33.9";
 /// A second upstream address: blocked and evil names live here.
 pub const OTHER: &str = "11.22.33.10";
+/// An upstream that speaks HTTP/1.1 only: every name below `h1.test`.
+pub const WEB_HTTP1: &str = "11.22.44.11";
 /// The name server.
 pub const DNS: &str = "11.22.33.53";
 

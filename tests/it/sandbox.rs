@@ -6,7 +6,7 @@ use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::mpsc;
+use std::sync::{Arc, Condvar, Mutex, mpsc};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
@@ -110,6 +110,12 @@ impl Run {
         self
     }
 
+    /// One more word of the command.
+    pub fn word(mut self, word: &str) -> Self {
+        self.command.push(word.to_owned());
+        self
+    }
+
     /// A shell script as the command.
     pub fn script(self, text: &str) -> Self {
         self.command(&["sh", "-c", text])
@@ -118,6 +124,11 @@ impl Run {
     /// A Python program as the command.
     pub fn python(self, text: &str) -> Self {
         self.command(&["/usr/bin/python3", "-c", text])
+    }
+
+    /// A Python program that may `from wire import *` (`inside/wire.py`).
+    pub fn wire(self, text: &str) -> Self {
+        self.file("wire.py", include_str!("inside/wire.py")).python(&format!("from wire import *\n{text}\ndone()"))
     }
 
     /// Where the command starts.
@@ -150,7 +161,7 @@ impl Run {
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().expect("the program under test starts");
         let stdin = child.stdin.take().unwrap();
-        let (stdout, stderr) = (reader(child.stdout.take().unwrap()), reader(child.stderr.take().unwrap()));
+        let (stdout, stderr) = (Text::read(child.stdout.take().unwrap()), Text::read(child.stderr.take().unwrap()));
         let running = Running { child, stdin: Some(stdin), stdout, stderr, audit: self.audit_file() };
         running.feed(self.stdin)
     }
@@ -196,14 +207,39 @@ impl Run {
 pub struct Running {
     child: Child,
     stdin: Option<std::process::ChildStdin>,
-    stdout: JoinHandle<Vec<u8>>,
-    stderr: JoinHandle<Vec<u8>>,
+    stdout: Text,
+    stderr: Text,
     audit: PathBuf,
+}
+
+/// What a stream has said so far.
+struct Text {
+    so_far: Arc<(Mutex<Vec<u8>>, Condvar)>,
+    reader: JoinHandle<()>,
 }
 
 impl Running {
     fn pid(&self) -> Pid {
         Pid::from_raw(self.child.id() as i32)
+    }
+
+    /// Waits until its standard output has this text.
+    #[track_caller]
+    pub fn wait_for(&self, text: &str) {
+        let (bytes, more) = &*self.stdout.so_far;
+        let waits = |bytes: &mut Vec<u8>| memchr::memmem::find(bytes, text.as_bytes()).is_none();
+        let (_bytes, late) = more.wait_timeout_while(bytes.lock().unwrap(), TIMEOUT, waits).unwrap();
+        assert!(!late.timed_out(), "no {text:?} on standard output within a minute");
+    }
+
+    /// The launcher's resident memory in MB: now, and the most there has been.
+    pub fn memory(&self) -> (u64, u64) {
+        let status = fs::read_to_string(format!("/proc/{}/status", self.pid())).unwrap();
+        let field = |name: &str| {
+            let line = status.lines().find_map(|line| line.strip_prefix(name)).unwrap();
+            line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() / 1024
+        };
+        (field("VmRSS:"), field("VmHWM:"))
     }
 
     /// Waits for the end; a run that takes a minute is killed and fails.
@@ -217,8 +253,7 @@ impl Running {
         if status.is_err() {
             let _ = kill(pid, Signal::SIGKILL);
         }
-        let text = |bytes: JoinHandle<Vec<u8>>| String::from_utf8_lossy(&bytes.join().unwrap()).into_owned();
-        let (stdout, stderr) = (text(self.stdout), text(self.stderr));
+        let (stdout, stderr) = (self.stdout.whole(), self.stderr.whole());
         let Ok(status) = status else {
             panic!("the run took a minute and was killed\nstdout: {stdout}\nstderr: {stderr}");
         };
@@ -269,12 +304,24 @@ pub fn need(program: &str, package: &str) {
     assert!(found, "{program} is missing: apt-get install {package}");
 }
 
-fn reader(mut stream: impl Read + Send + 'static) -> JoinHandle<Vec<u8>> {
-    thread::spawn(move || {
-        let mut bytes = Vec::new();
-        let _ = stream.read_to_end(&mut bytes);
-        bytes
-    })
+impl Text {
+    fn read(mut stream: impl Read + Send + 'static) -> Self {
+        let so_far = Arc::new((Mutex::new(Vec::new()), Condvar::new()));
+        let read = so_far.clone();
+        let reader = thread::spawn(move || {
+            let mut piece = vec![0; 65_536];
+            while let Ok(length @ 1..) = stream.read(&mut piece) {
+                read.0.lock().unwrap().extend(&piece[..length]);
+                read.1.notify_all();
+            }
+        });
+        Self { so_far, reader }
+    }
+
+    fn whole(self) -> String {
+        self.reader.join().unwrap();
+        String::from_utf8_lossy(&self.so_far.0.lock().unwrap()).into_owned()
+    }
 }
 
 fn rows(audit: &Path) -> Vec<Value> {

@@ -1,19 +1,27 @@
 //! A check of each HTTP/1 head in front of hyper, for what hyper accepts and a proxy must not: Content-Length beside
 //! Transfer-Encoding, any Transfer-Encoding but one final `chunked`, bare CR or LF, line folding, a second Host, white
-//! space before a colon, a head over 64 KiB (RFC 9112 sections 2.2, 5.1, 5.2, 6.1, 6.3).
+//! space before a colon, a head over 64 KiB (RFC 9112 sections 2.2, 5.1, 5.2, 6.1, 6.3). What hyper refuses by itself, the
+//! guard refuses before it: hyper's own 400 has neither a reason for the client nor a row in the audit.
 //!
 //! The guard follows the framing so as to know where a head begins. hyper parses and judges every byte all the same, so
 //! a disagreement of the two could cost a check, never a decision. A fault reaches hyper as a request of its own whose
 //! method is [`FAULT`], so that the answer comes in its turn; nothing after it is read.
+//!
+//! At the end of a connection the guard lingers (RFC 9112 section 9.6): a client that still sends the body of a request
+//! that was answered early would be reset, and lose the answer, if its bytes met a closed socket. They are read and
+//! thrown away, up to [`LINGER_BYTES`], for at most [`LINGER`].
 
+use std::future::Future;
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, ready};
+use std::time::Duration;
 
 use bytes::{Buf, BytesMut};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::time::Sleep;
 use tokio_util::io::poll_read_buf;
 
 /// The largest head, in bytes. hyper's own bound is set to the same.
@@ -25,6 +33,10 @@ pub const FAULT: &str = "X-MALFORMED";
 /// The longest chunk-size or trailer line.
 const LINE_MAX: usize = 16 * 1024;
 const READ: usize = 16 * 1024;
+/// How long a client gets to take note of the end.
+const LINGER: Duration = Duration::from_secs(3);
+/// How much of what it sends meanwhile is read.
+const LINGER_BYTES: usize = 16 * 1024 * 1024;
 
 /// Lets the handler say that what follows is no longer HTTP.
 #[derive(Clone, Debug, Default)]
@@ -50,6 +62,14 @@ pub struct Guard<T> {
     pending: BytesMut,
     checked: usize,
     eof: bool,
+    farewell: Option<Farewell>,
+}
+
+/// The end of a connection, from the moment its last byte has been sent.
+#[derive(Debug)]
+struct Farewell {
+    patience: Pin<Box<Sleep>>,
+    left: usize,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,7 +87,7 @@ enum Framing {
 impl<T> Guard<T> {
     /// Guards `io`; the switch ends the guarding.
     pub fn new(io: T, raw: RawSwitch) -> Self {
-        Self { io, raw, framing: Framing::Head, pending: BytesMut::new(), checked: 0, eof: false }
+        Self { io, raw, framing: Framing::Head, pending: BytesMut::new(), checked: 0, eof: false, farewell: None }
     }
 
     /// The stream, and what was read from it and not yet handed on.
@@ -158,6 +178,7 @@ fn check_lines(text: &[u8]) -> Result<(), &'static str> {
 fn frame_of(text: &[u8]) -> Result<Framing, &'static str> {
     let mut lines = text.split(|&b| b == b'\n').map(|line| line.strip_suffix(b"\r").unwrap_or(line));
     let request_line = lines.next().unwrap_or_default();
+    let old = check_request_line(request_line)?;
     let (mut length, mut chunked, mut hosts) = (None, false, 0);
     for (count, line) in lines.enumerate() {
         if count >= HEADERS_MAX {
@@ -171,7 +192,11 @@ fn frame_of(text: &[u8]) -> Result<Framing, &'static str> {
         match name.last() {
             None => return Err("header-without-name"),
             Some(b' ' | b'\t') => return Err("space-before-colon"),
+            Some(_) if !name.iter().all(|&b| is_token(b)) => return Err("header-name"),
             Some(_) => {}
+        }
+        if value.iter().any(|&b| b.is_ascii_control() && b != b'\t') {
+            return Err("control-character-in-header");
         }
         if name.eq_ignore_ascii_case(b"host") {
             hosts += 1;
@@ -183,7 +208,8 @@ fn frame_of(text: &[u8]) -> Result<Framing, &'static str> {
                 return Err("content-length-twice");
             }
         } else if name.eq_ignore_ascii_case(b"transfer-encoding") {
-            if chunked || !value.eq_ignore_ascii_case(b"chunked") {
+            // HTTP/1.0 knows none (RFC 9112 section 6.1).
+            if chunked || old || !value.eq_ignore_ascii_case(b"chunked") {
                 return Err("transfer-encoding");
             }
             chunked = true;
@@ -199,6 +225,32 @@ fn frame_of(text: &[u8]) -> Result<Framing, &'static str> {
         (Some(length), false) if length > 0 => Ok(Framing::Length(length)),
         (Some(_) | None, false) => Ok(Framing::Head),
     }
+}
+
+/// Three words with one space between each: a method, a target that `http` can read, a version. Gives whether that is 1.0.
+fn check_request_line(line: &[u8]) -> Result<bool, &'static str> {
+    let mut words = line.split(|&b| b == b' ');
+    let (Some(method), Some(target), Some(version), None) = (words.next(), words.next(), words.next(), words.next())
+    else {
+        return Err("request-line");
+    };
+    if method.is_empty() || !method.iter().all(|&b| is_token(b)) {
+        return Err("method");
+    }
+    let plain = |b: &u8| b.is_ascii_alphanumeric() || memchr::memchr(*b, b"/?&=%.-_~:@+,;!$'()*").is_some();
+    if !(target.starts_with(b"/") && target.iter().all(plain)) && http::Uri::try_from(target).is_err() {
+        return Err("target");
+    }
+    match version {
+        b"HTTP/1.1" => Ok(false),
+        b"HTTP/1.0" => Ok(true),
+        _ => Err("version"),
+    }
+}
+
+/// RFC 9110 section 5.6.2.
+fn is_token(b: u8) -> bool {
+    b.is_ascii_alphanumeric() || memchr::memchr(b, b"!#$%&'*+-.^_`|~").is_some()
 }
 
 fn line(bytes: &[u8]) -> Result<Option<(&[u8], usize)>, &'static str> {
@@ -272,7 +324,27 @@ impl<T> Guard<T> {
     }
 }
 
-impl<T: AsyncWrite + Unpin> AsyncWrite for Guard<T> {
+impl<T: AsyncRead + Unpin> Guard<T> {
+    /// Ready when the client has ended its side too, or has had its chance.
+    fn poll_linger(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        self.pending.clear();
+        self.pending.reserve(READ);
+        let Some(farewell) = &mut self.farewell else { return Poll::Ready(()) };
+        while !self.eof && farewell.left > 0 {
+            if farewell.patience.as_mut().poll(cx).is_ready() {
+                break;
+            }
+            match ready!(poll_read_buf(Pin::new(&mut self.io), cx, &mut self.pending)) {
+                Ok(0) | Err(_) => self.eof = true,
+                Ok(read) => farewell.left = farewell.left.saturating_sub(read),
+            }
+            self.pending.clear();
+        }
+        Poll::Ready(())
+    }
+}
+
+impl<T: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Guard<T> {
     fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
         Pin::new(&mut self.get_mut().io).poll_write(cx, buf)
     }
@@ -294,7 +366,14 @@ impl<T: AsyncWrite + Unpin> AsyncWrite for Guard<T> {
     }
 
     fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.get_mut().io).poll_shutdown(cx)
+        let this = self.get_mut();
+        if this.farewell.is_none() {
+            ready!(Pin::new(&mut this.io).poll_shutdown(cx))?;
+            // The end of a tunnel is its own protocol's affair.
+            let left = if this.raw.is_set() { 0 } else { LINGER_BYTES };
+            this.farewell = Some(Farewell { patience: Box::pin(tokio::time::sleep(LINGER)), left });
+        }
+        this.poll_linger(cx).map(Ok)
     }
 }
 
@@ -358,7 +437,9 @@ mod tests {
         chunked_identity: "Host: a\r\nTransfer-Encoding: chunked, identity" => "transfer-encoding";
         gzip_chunked: "Host: a\r\nTransfer-Encoding: gzip, chunked" => "transfer-encoding";
         chunked_twice: "Host: a\r\nTransfer-Encoding: chunked\r\nTransfer-Encoding: chunked" => "transfer-encoding";
-        chunked_vertical_tab: "Host: a\r\nTransfer-Encoding: \x0bchunked" => "transfer-encoding";
+        chunked_vertical_tab: "Host: a\r\nTransfer-Encoding: \x0bchunked" => "control-character-in-header";
+        nul: "Host: a\r\nX: a\0b" => "control-character-in-header";
+        name_no_token: "Host: a\r\nX(Y): b" => "header-name";
         encoding_space: "Host: a\r\nTransfer-Encoding : chunked" => "space-before-colon";
         two_hosts: "Host: a\r\nHost: b" => "host-twice";
         folded: "Host: a\r\nX: a\r\n b" => "folded-header";
@@ -367,6 +448,30 @@ mod tests {
         bare_lf: "Host: a\nX: b" => "bare-line-break";
         no_colon: "Host: a\r\nX" => "header-without-colon";
         no_name: "Host: a\r\n: x" => "header-without-name";
+    }
+
+    #[test]
+    fn request_lines_have_three_words() {
+        for (line, fault) in [
+            ("GET / / HTTP/1.1", "request-line"),
+            ("GET /", "request-line"),
+            ("GET  / HTTP/1.1", "request-line"),
+            ("G(T / HTTP/1.1", "method"),
+            (" / HTTP/1.1", "method"),
+            ("GET /<a> HTTP/1.1", "target"),
+            ("GET  HTTP/1.1", "target"),
+            ("GET / HTTP/3.0", "version"),
+            ("GET / HTTP/1.10", "version"),
+            ("GET / http/1.1", "version"),
+        ] {
+            assert_eq!(head(format!("{line}\r\nHost: a\r\n\r\n").as_bytes()), Err(fault), "{line}");
+        }
+        for line in
+            ["GET /a?b={c}|\"d\" HTTP/1.1", "GET http://a/ HTTP/1.0", "CONNECT a:1 HTTP/1.1", "OPTIONS * HTTP/1.1"]
+        {
+            assert!(head(format!("{line}\r\nHost: a\r\n\r\n").as_bytes()).is_ok(), "{line}");
+        }
+        assert_eq!(head(b"POST / HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n"), Err("transfer-encoding"));
     }
 
     #[test]

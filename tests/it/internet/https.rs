@@ -1,13 +1,17 @@
-//! The HTTPS upstreams: one server on port 443 of two addresses, HTTP/1.1 and HTTP/2, any name.
+//! The HTTPS upstreams on port 443, any name: HTTP/1.1 and HTTP/2 on two addresses, HTTP/1.1 alone on a third.
 //!
 //! | path | what it does |
 //! |---|---|
 //! | `/echo…` (and any other path) | JSON of the request as it arrived |
 //! | `/bytes/N` | N bytes of a pattern, streamed |
-//! | `/sink` | reads the body: JSON of its length and SHA-256 |
-//! | `/sse?id=X` | one chunk for each text sent through `Web::events("X")` |
+//! | `/zeros/N` | N zeros, streamed, as fast as they are taken |
+//! | `/sink` | reads the body: JSON of its length and SHA-256; `/drain`: of its length alone |
+//! | `/sse?id=X` | one chunk for each text sent through `Web::events("X")`, or to `/send?id=X` |
+//! | `/send?id=X` | has the body sent as an event; an empty body ends the stream |
+//! | `/chat` | sends each piece of the body back as it comes |
 //! | `/slow?id=X` | answers only when the test sends a text there |
 //! | `/trailers` | a body and the trailer `x-checksum` |
+//! | `/grpc/N` | the gRPC status N: in trailers behind a message, or alone unless it is 0 |
 //! | `/status/N` | that status with a short body (204 and 304 without) |
 //! | `/redirect?to=URL` | 302 |
 //! | `/early` | 401 before the body is read |
@@ -23,7 +27,7 @@ use std::task::{Context, Poll};
 
 use aws_lc_rs::digest;
 use bytes::Bytes;
-use http::{HeaderMap, Request, Response, StatusCode, Version};
+use http::{HeaderMap, Method, Request, Response, StatusCode, Version};
 use http_body::{Body, Frame};
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
@@ -42,7 +46,7 @@ use crate::rig;
 #[derive(Clone, Debug)]
 pub struct Recorded {
     pub method: String,
-    /// Path and query.
+    /// Path and query; in HTTP/1 the whole target as sent.
     pub target: String,
     /// `:authority` or Host, as sent.
     pub host: String,
@@ -82,6 +86,7 @@ pub struct Web {
     log: Mutex<Vec<Recorded>>,
     connections: Mutex<Vec<(String, SocketAddr)>>,
     waiting: Mutex<HashMap<String, UnboundedReceiver<Bytes>>>,
+    streams: Mutex<HashMap<String, UnboundedSender<Bytes>>>,
     files: PathBuf,
     repositories: PathBuf,
 }
@@ -89,7 +94,14 @@ pub struct Web {
 impl Web {
     /// With the trees that the package indices and git serve.
     pub fn new(files: PathBuf, repositories: PathBuf) -> Self {
-        Self { log: Mutex::default(), connections: Mutex::default(), waiting: Mutex::default(), files, repositories }
+        Self {
+            log: Mutex::default(),
+            connections: Mutex::default(),
+            waiting: Mutex::default(),
+            streams: Mutex::default(),
+            files,
+            repositories,
+        }
     }
 
     /// The requests whose host or SNI is `name`. A test that uses a name of its own sees its own requests only.
@@ -117,13 +129,15 @@ impl Web {
         sender
     }
 
-    /// Listens on port 443 of both addresses and both families.
+    /// Listens on port 443 of both addresses and both families, and of the one for HTTP/1.1.
     pub async fn listen(self: Arc<Self>, pki: &Arc<Pki>) {
         let tls = TlsAcceptor::from(pki.server(&["h2", "http/1.1"]));
         for address in [rig::WEB, rig::OTHER, "2a11:22:33::9", "2a11:22:33::10"] {
             let listener = TcpListener::bind((address, 443)).await.unwrap();
             tokio::spawn(self.clone().accept(listener, tls.clone()));
         }
+        let listener = TcpListener::bind((rig::WEB_HTTP1, 443)).await.unwrap();
+        tokio::spawn(self.accept(listener, TlsAcceptor::from(pki.server(&["http/1.1"]))));
     }
 
     async fn accept(self: Arc<Self>, listener: TcpListener, tls: TlsAcceptor) {
@@ -147,7 +161,8 @@ impl Web {
         let io = TokioIo::new(stream);
         // How the client ends a connection is its own affair.
         let _ = if h2 {
-            hyper::server::conn::http2::Builder::new(TokioExecutor::new()).serve_connection(io, service).await
+            let mut server = hyper::server::conn::http2::Builder::new(TokioExecutor::new());
+            server.max_header_list_size(1 << 20).serve_connection(io, service).await
         } else {
             hyper::server::conn::http1::Builder::new().serve_connection(io, service).with_upgrades().await
         };
@@ -162,11 +177,18 @@ impl Web {
         };
         let path = request.uri().path().to_owned();
         let query = request.uri().query().unwrap_or_default().to_owned();
+        let head = request.method() == Method::HEAD;
         match path.split('/').nth(1).unwrap_or_default() {
             _ if recorded.host.starts_with("git.test") => git::serve(&self.repositories, request).await,
             _ if packages::serves(&recorded.host) => packages::serve(&self.files, &recorded.host, &path),
+            _ if head => plain(StatusCode::OK, Reply::Once(None)),
             "bytes" => plain(StatusCode::OK, Reply::Pattern { sent: 0, left: last_number(&path) }),
-            "sink" => sink(request.into_body()).await,
+            "zeros" => plain(StatusCode::OK, Reply::Zeros { left: last_number(&path) }),
+            "chat" => plain(StatusCode::OK, Reply::Same(request.into_body())),
+            "send" => self.send(&query, request.into_body()).await,
+            "grpc" => grpc(last_number(&path)),
+            "sink" => sink(request.into_body(), Some(digest::Context::new(&digest::SHA256))).await,
+            "drain" => sink(request.into_body(), None).await,
             "sse" => self.stream(&query),
             "slow" => self.slow(&query).await,
             "trailers" => trailers(),
@@ -197,12 +219,26 @@ impl Web {
     }
 
     fn stream(&self, query: &str) -> Response<Reply> {
-        let Some(events) = self.waiting.lock().unwrap().remove(value(query, "id")) else {
-            return status(404);
-        };
+        let id = value(query, "id");
+        let events = self.waiting.lock().unwrap().remove(id).unwrap_or_else(|| {
+            let (sender, events) = unbounded_channel();
+            self.streams.lock().unwrap().insert(id.to_owned(), sender);
+            events
+        });
         let mut response = plain(StatusCode::OK, Reply::Events(events));
         response.headers_mut().insert("content-type", "text/event-stream".parse().unwrap());
         response
+    }
+
+    async fn send(&self, query: &str, body: Incoming) -> Response<Reply> {
+        let text = body.collect().await.map(|body| body.to_bytes()).unwrap_or_default();
+        let mut streams = self.streams.lock().unwrap();
+        if text.is_empty() {
+            streams.remove(value(query, "id"));
+        } else if streams.get(value(query, "id")).is_none_or(|stream| stream.send(text).is_err()) {
+            return status(404);
+        }
+        status(204)
     }
 
     async fn slow(&self, query: &str) -> Response<Reply> {
@@ -219,7 +255,10 @@ fn record(request: &Request<Incoming>, sni: Option<String>, local: SocketAddr) -
     let host = request.headers().get("host").map(|host| String::from_utf8_lossy(host.as_bytes()).into_owned());
     Recorded {
         method: request.method().to_string(),
-        target: request.uri().path_and_query().map_or_else(|| request.uri().to_string(), ToString::to_string),
+        target: match request.uri().path_and_query() {
+            Some(path) if request.version() == Version::HTTP_2 => path.to_string(),
+            Some(_) | None => request.uri().to_string(),
+        },
         host: request.uri().authority().map(ToString::to_string).or(host).unwrap_or_default(),
         sni,
         local,
@@ -234,10 +273,14 @@ fn pairs(headers: &HeaderMap) -> Vec<(String, String)> {
     headers.iter().map(|(name, value)| (name.to_string(), text(value))).collect()
 }
 
+static ZEROS: [u8; 262_144] = [0; 262_144];
+
 /// A response body of the fixtures.
 pub enum Reply {
     Once(Option<Bytes>),
     Pattern { sent: u64, left: u64 },
+    Zeros { left: u64 },
+    Same(Incoming),
     Events(UnboundedReceiver<Bytes>),
     WithTrailers(Option<Bytes>, Option<HeaderMap>),
 }
@@ -267,6 +310,15 @@ impl Body for Reply {
                 *left -= length;
                 Some(Frame::data(chunk.into()))
             }
+            Self::Zeros { left: 0 } => None,
+            Self::Zeros { left } => {
+                let length = (ZEROS.len() as u64).min(*left);
+                *left -= length;
+                Some(Frame::data(Bytes::from_static(&ZEROS[..length as usize])))
+            }
+            Self::Same(body) => {
+                return Pin::new(body).poll_frame(context).map(|frame| frame.and_then(Result::ok).map(Ok));
+            }
             Self::Events(events) => {
                 return events.poll_recv(context).map(|event| event.map(|text| Ok(Frame::data(text))));
             }
@@ -276,6 +328,10 @@ impl Body for Reply {
             },
         };
         Poll::Ready(frame.map(Ok))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        matches!(self, Self::Once(None) | Self::WithTrailers(None, None))
     }
 }
 
@@ -292,16 +348,15 @@ fn json_reply(value: &Value) -> Response<Reply> {
     response
 }
 
-async fn sink(mut body: Incoming) -> Response<Reply> {
-    let mut hash = digest::Context::new(&digest::SHA256);
+async fn sink(mut body: Incoming, mut hash: Option<digest::Context>) -> Response<Reply> {
     let mut length = 0;
     while let Some(Ok(frame)) = body.frame().await {
         if let Some(data) = frame.data_ref() {
-            hash.update(data);
+            hash.iter_mut().for_each(|hash| hash.update(data));
             length += data.len();
         }
     }
-    let sum: String = hash.finish().as_ref().iter().map(|byte| format!("{byte:02x}")).collect();
+    let sum = hash.map(|hash| hash.finish().as_ref().iter().map(|byte| format!("{byte:02x}")).collect::<String>());
     json_reply(&json!({"length": length, "sha256": sum}))
 }
 
@@ -310,6 +365,18 @@ fn trailers() -> Response<Reply> {
     fields.insert("x-checksum", "abc123".parse().unwrap());
     let mut response = plain(StatusCode::OK, Reply::WithTrailers(Some("with trailers\n".into()), Some(fields)));
     response.headers_mut().insert("trailer", "x-checksum".parse().unwrap());
+    response
+}
+
+fn grpc(code: u64) -> Response<Reply> {
+    let (mut fields, message) = (HeaderMap::new(), Bytes::from_static(b"\0\0\0\0\x02hi"));
+    fields.insert("grpc-status", code.into());
+    let mut response = plain(StatusCode::OK, Reply::Once(None));
+    match code {
+        0 => *response.body_mut() = Reply::WithTrailers(Some(message), Some(fields)),
+        _ => response.headers_mut().extend(fields),
+    }
+    response.headers_mut().insert("content-type", "application/grpc".parse().unwrap());
     response
 }
 

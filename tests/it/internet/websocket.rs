@@ -1,4 +1,4 @@
-//! Upgrades: a WebSocket that echoes, and a protocol that is none.
+//! Upgrades: a WebSocket that echoes and takes any subprotocol, and a protocol that is none.
 
 use aws_lc_rs::digest;
 use http::header::{CONNECTION, UPGRADE};
@@ -15,6 +15,7 @@ pub fn upgrade(mut request: Request<Incoming>) -> Response<Reply> {
     let Some(key) = request.headers().get("sec-websocket-key").cloned() else {
         return plain(StatusCode::BAD_REQUEST, Reply::text("not a WebSocket handshake\n"));
     };
+    let protocol = request.headers().get("sec-websocket-protocol").cloned();
     let upgraded = hyper::upgrade::on(&mut request);
     tokio::spawn(async move {
         if let Ok(stream) = upgraded.await {
@@ -24,6 +25,9 @@ pub fn upgrade(mut request: Request<Incoming>) -> Response<Reply> {
     let mut response = switching("websocket");
     let accept = accept_key(key.as_bytes()).parse().unwrap();
     response.headers_mut().insert("sec-websocket-accept", accept);
+    if let Some(protocol) = protocol {
+        response.headers_mut().insert("sec-websocket-protocol", protocol);
+    }
     response
 }
 
@@ -45,12 +49,13 @@ fn switching(protocol: &'static str) -> Response<Reply> {
     response
 }
 
-/// RFC 6455 frames of up to 65,535 bytes: unmasked and sent back under the same opcode until a close frame.
+/// RFC 6455 frames: unmasked and sent back under the same opcode until a close frame.
 async fn echo_messages(mut stream: TokioIo<Upgraded>) -> std::io::Result<()> {
     loop {
         let first = stream.read_u8().await?;
         let length = match stream.read_u8().await? & 0x7f {
             126 => usize::from(stream.read_u16().await?),
+            127 => stream.read_u64().await? as usize,
             short => usize::from(short),
         };
         let mut mask = [0; 4];
@@ -59,9 +64,10 @@ async fn echo_messages(mut stream: TokioIo<Upgraded>) -> std::io::Result<()> {
         stream.read_exact(&mut payload).await?;
         payload.iter_mut().zip(mask.iter().cycle()).for_each(|(byte, mask)| *byte ^= mask);
         let mut frame = vec![first];
-        match u8::try_from(length) {
-            Ok(short) if short < 126 => frame.push(short),
-            _ => frame.extend([&[126][..], &(length as u16).to_be_bytes()].concat()),
+        match length {
+            0..126 => frame.push(length as u8),
+            126..65_536 => frame.extend([&[126][..], &(length as u16).to_be_bytes()].concat()),
+            _ => frame.extend([&[127][..], &(length as u64).to_be_bytes()].concat()),
         }
         frame.extend(payload);
         stream.write_all(&frame).await?;
