@@ -56,9 +56,9 @@ pub struct AuditEvent {
     /// The method.
     #[serde(skip_serializing_if = "Option::is_none", serialize_with = "cut_if_any")]
     pub method: Option<Method>,
-    /// Host and port as judged.
-    #[serde(serialize_with = "displayed")]
-    pub authority: Authority,
+    /// Host and port as judged; none where the request names none.
+    #[serde(skip_serializing_if = "Option::is_none", serialize_with = "cut_if_any")]
+    pub authority: Option<Authority>,
     /// The path; its query is left out.
     #[serde(skip_serializing_if = "Option::is_none", serialize_with = "path_only")]
     pub path: Option<PathAndQuery>,
@@ -97,16 +97,16 @@ pub struct AuditEvent {
 }
 
 impl AuditEvent {
-    /// A row about a destination of which nothing more is known yet.
-    pub fn new(sandbox: SandboxId, capture: &'static str, destination: &Destination) -> Self {
+    /// A row of which nothing more is known yet. Without a destination it is about a request to the explicit proxy.
+    pub fn new(sandbox: SandboxId, capture: &'static str, destination: Option<&Destination>) -> Self {
         Self {
             time: SystemTime::now(),
             sandbox,
             capture,
-            scheme: destination.scheme,
+            scheme: destination.map_or(Scheme::Http, |destination| destination.scheme),
             protocol: "",
             method: None,
-            authority: destination.authority.clone(),
+            authority: destination.map(|destination| destination.authority.clone()),
             path: None,
             verdict: "permit",
             code: None,
@@ -375,7 +375,7 @@ mod tests {
     fn denied(reason: &str) -> AuditEvent {
         let authority = Authority::parse("a.test:8443", 443).unwrap();
         let destination = Destination { authority, scheme: Scheme::Https, dialled: None };
-        let mut event = AuditEvent::new(SandboxId::from_bits(1), "connect", &destination);
+        let mut event = AuditEvent::new(SandboxId::from_bits(1), "connect", Some(&destination));
         event.path = Some("/a?key=v".parse().unwrap());
         event.deny("host_not_listed", reason.into(), None);
         event

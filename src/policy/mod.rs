@@ -79,7 +79,7 @@ impl Policy {
         if network::is_local(&authority.host) {
             return Err(Denial::LocalName { authority: authority.clone() });
         }
-        self.network.grant(authority, destination.scheme).or_else(|denial| {
+        let granted = self.network.grant(authority, destination.scheme).or_else(|denial| {
             let dialled = destination.dialled.or(match authority.host {
                 Host::Ip(ip) => Some(ip),
                 Host::Name(_) => None,
@@ -88,7 +88,13 @@ impl Policy {
                 Some(entry) => Ok(Grant::Egress { entry: entry.to_owned() }),
                 None => Err(denial),
             }
-        })
+        })?;
+        match destination.scheme {
+            Scheme::Https => Ok(granted),
+            Scheme::Http | Scheme::Tcp => {
+                Err(Denial::HttpsOnly { authority: authority.clone(), scheme: destination.scheme })
+            }
+        }
     }
 
     /// Whether this one request may pass, and which bindings it gets. Asked for every request, the first one included.

@@ -64,10 +64,12 @@ fn oracle(plain: &Plain, q: &Question) -> Result<(&'static str, Vec<&'static str
     let plain_http = q.scheme == Scheme::Http && q.port == 80 && PORTS.iter().any(|p| listed(*p));
     let by = match q.scheme {
         _ if HOSTS[q.host] == "localhost" => return Err("local_name"),
+        Scheme::Http | Scheme::Tcp if plain.all || by_address || listed(q.port) || plain_http => {
+            return Err("https_only");
+        }
         _ if plain.all => "all",
         Scheme::Https if listed(q.port) => "host",
-        _ if by_address => "egress",
-        Scheme::Http | Scheme::Tcp if listed(q.port) || plain_http => return Err("https_only"),
+        Scheme::Https if by_address => "egress",
         Scheme::Https | Scheme::Http | Scheme::Tcp => return Err("host_not_listed"),
     };
     if q.path.contains("..") && mine.clone().next().is_some() {

@@ -65,10 +65,11 @@ fn listed_hosts_are_https_only() {
 }
 
 #[test]
-fn all_permits_every_name_and_scheme_but_the_machine_itself() {
+fn all_permits_every_name_over_https_but_the_machine_itself() {
     let policy = Policy::new(Network::all(), EgressPolicy::allow_all(), true, Vec::new());
-    for scheme in [Scheme::Https, Scheme::Http, Scheme::Tcp] {
-        assert_eq!(policy.destination(&to("x.test:1234", scheme)), Ok(Grant::NetworkAll));
+    assert_eq!(policy.destination(&to("x.test:1234", Scheme::Https)), Ok(Grant::NetworkAll));
+    for scheme in [Scheme::Http, Scheme::Tcp] {
+        assert_eq!(code(&policy, &to("x.test:80", scheme)), "https_only", "{scheme}");
     }
     for name in ["localhost", "LOCALHOST.", "x.localhost", "localhost.localdomain", "ip6-localhost"] {
         assert_eq!(code(&policy, &to(name, Scheme::Https)), "local_name", "{name}");
@@ -93,13 +94,14 @@ fn egress_permits_by_the_dialled_address() {
     let policy = Policy::new(Network::allow(["a.test"]).unwrap(), custom, false, Vec::new());
     let by_address = Ok(Grant::Egress { entry: "198.41.0.0/24".to_owned() });
     assert_eq!(policy.destination(&dialled("other.test", "198.41.0.4")), by_address);
-    assert_eq!(policy.destination(&to("198.41.0.4:5432", Scheme::Tcp)), by_address);
+    assert_eq!(policy.destination(&to("198.41.0.4:5432", Scheme::Https)), by_address);
+    assert_eq!(code(&policy, &to("198.41.0.4:5432", Scheme::Tcp)), "https_only");
     assert_eq!(code(&policy, &dialled("other.test", "198.41.1.4")), "host_not_listed");
     assert_eq!(code(&policy, &to("other.test", Scheme::Https)), "host_not_listed");
     let entry = authority("a.test");
     assert_eq!(policy.destination(&dialled("a.test", "198.41.0.4")), Ok(Grant::Host { entry }));
     let plain = Destination { scheme: Scheme::Http, ..dialled("a.test:80", "198.41.0.4") };
-    assert_eq!(policy.destination(&plain), by_address);
+    assert_eq!(code(&policy, &plain), "https_only");
     let elsewhere = dialled("198.41.0.4", "9.9.9.9");
     assert_eq!(code(&policy, &elsewhere), "host_not_listed", "what was dialled counts, not what was said");
 }
@@ -130,8 +132,8 @@ fn bindings_do_not_widen_the_network_and_need_https() {
     assert_eq!(request(&bound(binding()), &to("c.test", Scheme::Https), "/"), Err("host_not_listed"));
     let all = Policy::new(Network::all(), EgressPolicy::block_all(), false, binding());
     assert_eq!(request(&all, &to("c.test", Scheme::Https), "/"), Ok(vec![0]));
-    assert_eq!(request(&all, &to("c.test:80", Scheme::Http), "/"), Ok(vec![]));
-    assert_eq!(request(&all, &to("c.test", Scheme::Tcp), "/"), Ok(vec![]));
+    assert_eq!(request(&all, &to("c.test:80", Scheme::Http), "/"), Err("https_only"));
+    assert_eq!(request(&all, &to("c.test", Scheme::Tcp), "/"), Err("https_only"));
 }
 
 #[test]

@@ -84,7 +84,7 @@ impl Connection {
 
     /// A row about this connection.
     pub fn event(&self) -> AuditEvent {
-        AuditEvent::new(self.worker.sandbox.id.clone(), self.capture.as_str(), &self.destination)
+        AuditEvent::new(self.worker.sandbox.id.clone(), self.capture.as_str(), Some(&self.destination))
     }
 }
 
@@ -106,7 +106,7 @@ pub async fn handle(
     let asked = format_asked(&connection, &request);
     Ok(match pass(&connection, raw, request, &mut row).await {
         Ok(passed) => deliver(passed, row),
-        Err(refusal) => refuse(&refusal, &asked(), &head, row),
+        Err(refusal) => refuse(&refusal, Some(&asked()), &head, row),
     })
 }
 
@@ -154,10 +154,24 @@ fn deliver(passed: Passed, mut row: Row) -> Response<ProxyBody> {
     Response::from_parts(parts, ProxyBody::relayed(body, passed.lease, row))
 }
 
-fn refuse(refusal: &Refusal, asked: &str, head: &RequestHead, mut row: Row) -> Response<ProxyBody> {
+/// Refuses a request that has no row yet.
+pub async fn refuse_unopened(
+    worker: &Worker,
+    event: AuditEvent,
+    refusal: &Refusal,
+    asked: Option<&str>,
+    head: &RequestHead,
+) -> Response<ProxyBody> {
+    match worker.audit.open(event).await {
+        Ok(row) => refuse(refusal, asked, head, row),
+        Err(full) => Refusal::from(full).response(asked, head),
+    }
+}
+
+fn refuse(refusal: &Refusal, asked: Option<&str>, head: &RequestHead, mut row: Row) -> Response<ProxyBody> {
     row.event().deny(refusal.code(), refusal.for_operator(), refusal.cure());
     row.head(refusal.status().as_u16());
-    refusal.response(Some(asked), head)
+    refusal.response(asked, head)
 }
 
 fn describe(connection: &Connection, request: &Request<Incoming>) -> AuditEvent {

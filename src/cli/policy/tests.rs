@@ -127,10 +127,10 @@ fn a_cure_cures() {
         (&[] as &[&str], "https://a.test/"),
         (&[], "https://a.test:8443/"),
         (&[], "https://10.0.0.1:8443/"),
-        (&[], "tcp://10.0.0.1:5432"),
+        (&[], "https://10.0.0.1:5432/"),
         (&["--network", "all"], "https://169.254.169.254/"),
         (&["--network", "all"], "https://[64:ff9b::10.0.0.1]/"),
-        (&["--network", "all"], "http://[fe80::1]/"),
+        (&["--network", "all"], "https://[fe80::1]/"),
     ] {
         let ask = |more: &[&str]| policy(&[&["explain"], options, more, &["GET", url]].concat());
         let denied = ask(&[]);

@@ -12,13 +12,14 @@ use hyper::upgrade::Upgraded;
 use hyper_util::rt::TokioIo;
 use tokio::net::TcpStream;
 
+use crate::audit::AuditEvent;
 use crate::types::{Authority, Destination, Host, Scheme};
 
 use super::guard::{Guard, RawSwitch};
 use super::{Capture, Slot};
 use crate::proxy::body::ProxyBody;
 use crate::proxy::refusal::{Refusal, RequestHead};
-use crate::proxy::{Connection, Worker, handle, identity, intercept};
+use crate::proxy::{Connection, Worker, handle, identity, intercept, refuse_unopened};
 
 /// Serves one connection to the proxy's own port. Each request on it is judged anew, whatever the one before was for.
 pub async fn serve(worker: Arc<Worker>, io: TcpStream, slot: Slot) {
@@ -42,7 +43,12 @@ async fn answer(
     let head = RequestHead::of(request.method(), request.headers(), http1);
     let destination = match destination(&request) {
         Ok(destination) => destination,
-        Err(refusal) => return Ok(refusal.response(None, &RequestHead { close: true, ..head })),
+        Err(refusal) => {
+            let mut event = AuditEvent::new(worker.sandbox.id.clone(), Capture::Absolute.as_str(), None);
+            event.method = Some(request.method().clone());
+            let head = RequestHead { close: true, ..head };
+            return Ok(refuse_unopened(&worker, event, &refusal, None, &head).await);
+        }
     };
     if connect {
         let connection = Connection::new(worker, slot, Capture::Connect, destination);
@@ -107,19 +113,8 @@ async fn tunnel(
 async fn refuse_connect(connection: &Connection, refusal: &Refusal, head: &RequestHead) -> Response<ProxyBody> {
     let mut event = connection.event();
     event.method = Some(Method::CONNECT);
-    event.deny(refusal.code(), refusal.for_operator(), refusal.cure());
-    event.status = Some(refusal.status().as_u16());
-    let row = connection.worker.audit.open(event).await;
-    let unrecorded;
-    let refusal = match row {
-        Ok(_) => refusal,
-        Err(full) => {
-            unrecorded = Refusal::from(full);
-            &unrecorded
-        }
-    };
     let asked = format!("CONNECT {}:{}", connection.destination.authority.host, connection.destination.authority.port);
-    let mut response = refusal.response(Some(&asked), head);
+    let mut response = refuse_unopened(&connection.worker, event, refusal, Some(&asked), head).await;
     if response.status() != StatusCode::OK
         && let Ok(reason) = ReasonPhrase::try_from(format!("{}: {refusal}", refusal.code()).into_bytes())
     {

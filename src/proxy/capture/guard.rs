@@ -466,9 +466,7 @@ mod tests {
         ] {
             assert_eq!(head(format!("{line}\r\nHost: a\r\n\r\n").as_bytes()), Err(fault), "{line}");
         }
-        for line in
-            ["GET /a?b={c}|\"d\" HTTP/1.1", "GET http://a/ HTTP/1.0", "CONNECT a:1 HTTP/1.1", "OPTIONS * HTTP/1.1"]
-        {
+        for line in ["GET /a?b={c} HTTP/1.1", "GET http://a/ HTTP/1.0", "CONNECT a:1 HTTP/1.1", "OPTIONS * HTTP/1.1"] {
             assert!(head(format!("{line}\r\nHost: a\r\n\r\n").as_bytes()).is_ok(), "{line}");
         }
         assert_eq!(head(b"POST / HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n"), Err("transfer-encoding"));
