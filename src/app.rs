@@ -57,7 +57,7 @@ pub struct Parts {
 pub struct Running {
     stop: watch::Sender<bool>,
     workers: Vec<JoinHandle<()>>,
-    writer: JoinHandle<Summary>,
+    writer: audit::Writer,
 }
 
 /// Why a proxy does not start.
@@ -90,6 +90,8 @@ pub fn start(parts: Parts, entrances: Entrances) -> Result<Running, StartError> 
     let (stop, stopped) = watch::channel(false);
     let (senders, receivers): (Vec<_>, Vec<_>) = runtimes.iter().map(|_| mpsc::channel(ARRIVALS)).unzip();
     let slots = Arc::new(Semaphore::new(parts.max_connections));
+    // Each listener holds the slot of its next connection.
+    let free_at_rest = parts.max_connections.saturating_sub(entrances.tcp.len());
     let mut entrances = Some(entrances);
     let mut workers = Vec::new();
     for (runtime, arrivals) in runtimes.into_iter().zip(receivers) {
@@ -100,7 +102,7 @@ pub fn start(parts: Parts, entrances: Entrances) -> Result<Running, StartError> 
             let _inside = runtime.enter();
             listen(entrances, &slots, &senders, &Responder::new(worker, Arc::clone(&shared.names)))?;
         }
-        let (mut stopped, slots, all) = (stopped.clone(), Arc::clone(&slots), parts.max_connections as u32);
+        let (mut stopped, slots, all) = (stopped.clone(), Arc::clone(&slots), free_at_rest as u32);
         workers.push(std::thread::Builder::new().name("proxy".into()).spawn(move || {
             runtime.block_on(async {
                 // The sender is dropped or used at the end, which is the same to a worker.
@@ -122,7 +124,7 @@ impl Running {
                 tracing::error!("a proxy thread has panicked");
             }
         }
-        self.writer.join().unwrap_or_default()
+        self.writer.finish()
     }
 }
 

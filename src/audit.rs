@@ -1,5 +1,7 @@
 //! One row for every request, tunnel or refused connection: a bounded queue, one writer thread, JSON lines.
 //!
+//! The writer gathers rows for a few milliseconds, so that a request does not pay for waking it.
+//!
 //! A row's place in the queue is taken *before* a request goes on ([`Audit::open`]), and the row is written when the
 //! [`Row`] is dropped, so nothing passes unrecorded, whatever ends it. At the bound, requests wait, then are refused.
 
@@ -26,6 +28,8 @@ use crate::types::{Authority, Destination, SandboxId, Scheme};
 const QUEUE: usize = 16 * 1024;
 /// How long a request waits for a place before it is refused.
 const PATIENCE: Duration = Duration::from_secs(5);
+/// How long the writer gathers rows before it looks for more. At 20,000 requests a second that is 400 rows.
+const GATHER: Duration = Duration::from_millis(20);
 /// The longest text that a row takes over from the sandbox, in bytes.
 const TEXT_MAX: usize = 2048;
 /// Different refusals that the summary remembers; further ones are counted only.
@@ -136,7 +140,7 @@ pub struct AuditUnavailable;
 /// Hands out rows.
 #[derive(Clone)]
 pub struct Audit {
-    queue: mpsc::Sender<AuditEvent>,
+    queue: mpsc::Sender<Box<AuditEvent>>,
     broken: Arc<AtomicBool>,
 }
 
@@ -154,7 +158,7 @@ pub struct Row {
     /// The counts of the request's direction.
     pub traffic: Arc<Traffic>,
     began: Instant,
-    open: Option<(AuditEvent, mpsc::OwnedPermit<AuditEvent>)>,
+    open: Option<(Box<AuditEvent>, mpsc::OwnedPermit<Box<AuditEvent>>)>,
 }
 
 /// The end of the audit: what was refused, and whether rows were lost.
@@ -177,16 +181,34 @@ pub struct Refused {
     pub cure: Option<String>,
 }
 
+/// The thread that writes.
+pub struct Writer {
+    thread: JoinHandle<Summary>,
+    /// Dropped to end the gathering.
+    gather: std::sync::mpsc::Sender<()>,
+}
+
 /// Starts the writer. `sink` is the file of `--audit`, opened before the sandbox existed.
 ///
 /// # Errors
 /// When the thread cannot be started.
-pub fn start(sink: Option<Box<dyn Write + Send>>) -> std::io::Result<(Audit, JoinHandle<Summary>)> {
+pub fn start(sink: Option<Box<dyn Write + Send>>) -> std::io::Result<(Audit, Writer)> {
     let (queue, rows) = mpsc::channel(QUEUE);
+    let (gather, ended) = std::sync::mpsc::channel();
     let broken = Arc::new(AtomicBool::new(false));
     let flag = Arc::clone(&broken);
-    let writer = std::thread::Builder::new().name("audit".into()).spawn(move || write_rows(rows, sink, &flag))?;
-    Ok((Audit { queue, broken }, writer))
+    let name = std::thread::Builder::new().name("audit".into());
+    let thread = name.spawn(move || write_rows(rows, sink, &flag, &ended))?;
+    Ok((Audit { queue, broken }, Writer { thread, gather }))
+}
+
+impl Writer {
+    /// Waits until every row is written. Every [`Audit`] and every [`Row`] must be gone, or will be.
+    pub fn finish(self) -> Summary {
+        drop(self.gather);
+        let lost = |_| Summary { error: Some(std::io::Error::other("the writer has panicked")), ..Summary::default() };
+        self.thread.join().unwrap_or_else(lost)
+    }
 }
 
 impl Audit {
@@ -206,7 +228,7 @@ impl Audit {
                 Ok(Err(_)) | Err(_) => return Err(AuditUnavailable),
             },
         };
-        Ok(Row { traffic: Arc::default(), began: Instant::now(), open: Some((event, place)) })
+        Ok(Row { traffic: Arc::default(), began: Instant::now(), open: Some((Box::new(event), place)) })
     }
 }
 
@@ -266,9 +288,10 @@ fn cut(text: &str) -> String {
 }
 
 fn write_rows(
-    mut rows: mpsc::Receiver<AuditEvent>,
+    mut rows: mpsc::Receiver<Box<AuditEvent>>,
     sink: Option<Box<dyn Write + Send>>,
     broken: &AtomicBool,
+    ended: &std::sync::mpsc::Receiver<()>,
 ) -> Summary {
     let mut summary = Summary::default();
     let mut counts: HashMap<Refused, usize> = HashMap::new();
@@ -287,6 +310,10 @@ fn write_rows(
             broken.store(true, Ordering::Relaxed);
             summary.error.get_or_insert(error);
             sink = None;
+        }
+        if rows.is_empty() {
+            // Comes back at once when the end has begun.
+            let _ = ended.recv_timeout(GATHER);
         }
     }
     summary
@@ -367,7 +394,7 @@ mod tests {
             drop(audit.open(denied("no")).await.unwrap());
         });
         drop(audit);
-        let summary = writer.join().unwrap();
+        let summary = writer.finish();
         assert_eq!(summary.refused.iter().map(|(_, n)| *n).collect::<Vec<_>>(), [1, 2]);
         let text = String::from_utf8(sink.0.lock().unwrap().clone()).unwrap();
         assert_eq!(text.lines().count(), 3);
@@ -386,12 +413,12 @@ mod tests {
         }
         runtime().block_on(async { assert_eq!(audit.open(denied("no")).await.err(), Some(AuditUnavailable)) });
         drop(audit);
-        assert!(writer.join().unwrap().error.is_some());
+        assert!(writer.finish().error.is_some());
     }
 
     #[test]
     fn a_full_queue_makes_a_request_wait_and_then_refuses_it() {
-        let (queue, mut rows) = mpsc::channel(1);
+        let (queue, mut rows) = mpsc::channel::<Box<AuditEvent>>(1);
         let audit = Audit { queue, broken: Arc::default() };
         runtime().block_on(async {
             let first = audit.open(denied("first")).await.unwrap();

@@ -3,12 +3,13 @@
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
-use hickory_resolver::TokioResolver;
 use hickory_resolver::config::{
     ConnectionConfig, LookupIpStrategy, NameServerConfig, ProtocolConfig, ResolveHosts, ResolverConfig,
 };
 use hickory_resolver::net::runtime::TokioRuntimeProvider;
-use hickory_resolver::proto::rr::Name;
+use hickory_resolver::proto::op::Query;
+use hickory_resolver::proto::rr::{Name, RecordType};
+use hickory_resolver::{Hosts, TokioResolver};
 
 use crate::policy::{CheckedAddrs, Denial, Policy};
 use crate::types::{Authority, Host};
@@ -19,6 +20,7 @@ const TIMEOUT: Duration = Duration::from_secs(3);
 /// Reads the host's hosts file first, then asks the nameservers; both are checked alike. One a runtime.
 pub struct Resolver {
     inner: TokioResolver,
+    hosts: Hosts,
 }
 
 /// Why a destination has no address to dial.
@@ -27,9 +29,12 @@ pub enum ResolveError {
     /// The policy refuses an address.
     #[error(transparent)]
     Denied(#[from] Denial),
-    /// The name does not exist, or has no address.
-    #[error("{0} has no address")]
+    /// The name does not exist.
+    #[error("there is no host {0}")]
     NotFound(Authority),
+    /// The name exists and has no address.
+    #[error("{0} has no address")]
+    NoAddress(Authority),
     /// The nameservers did not answer.
     #[error("no nameserver answered for {0}")]
     Unanswered(Authority),
@@ -65,11 +70,18 @@ impl Resolver {
         options.timeout = TIMEOUT;
         options.attempts = 1;
         options.ip_strategy = LookupIpStrategy::Ipv4AndIpv6;
-        options.use_hosts_file = ResolveHosts::Always;
+        // Read here, since the library would still ask the nameservers for the family that the file leaves out.
+        options.use_hosts_file = ResolveHosts::Never;
         options.cache_size = 1024;
         options.positive_max_ttl = Some(Duration::from_secs(60));
         options.negative_max_ttl = Some(Duration::from_secs(5));
-        Ok(Self { inner: builder.build().map_err(system)? })
+        let hosts = match Hosts::from_system() {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                return Err(ResolverError::System(format!("/etc/hosts: {error}")));
+            }
+            read => read.unwrap_or_default(),
+        };
+        Ok(Self { inner: builder.build().map_err(system)?, hosts })
     }
 
     /// The addresses of a destination, each of them checked by the policy. A literal address is checked, not looked up.
@@ -104,17 +116,32 @@ impl Resolver {
     async fn look_up(&self, name: &str, authority: &Authority) -> Result<Vec<IpAddr>, ResolveError> {
         let Ok(mut name) = Name::from_ascii(name) else { return Err(ResolveError::NotFound(authority.clone())) };
         name.set_fqdn(true);
+        let listed = self.listed(&name);
+        if !listed.is_empty() {
+            return Ok(listed);
+        }
         match self.inner.lookup_ip(name).await {
             Ok(found) => {
                 let answers: Vec<IpAddr> = found.iter().collect();
-                if answers.is_empty() { Err(ResolveError::NotFound(authority.clone())) } else { Ok(answers) }
+                if answers.is_empty() { Err(ResolveError::NoAddress(authority.clone())) } else { Ok(answers) }
             }
-            Err(e) if e.is_no_records_found() || e.is_nx_domain() => Err(ResolveError::NotFound(authority.clone())),
+            Err(e) if e.is_nx_domain() => Err(ResolveError::NotFound(authority.clone())),
+            Err(e) if e.is_no_records_found() => Err(ResolveError::NoAddress(authority.clone())),
             Err(error) => {
                 tracing::debug!(%authority, %error, "look-up failed");
                 Err(ResolveError::Unanswered(authority.clone()))
             }
         }
+    }
+}
+
+impl Resolver {
+    /// What the hosts file says of a name. Where it gives one family, the other has no address, as with the host's own
+    /// programs.
+    fn listed(&self, name: &Name) -> Vec<IpAddr> {
+        let of_type = |kind| self.hosts.lookup_static_host(&Query::query(name.clone(), kind));
+        let found = [RecordType::A, RecordType::AAAA].into_iter().filter_map(of_type);
+        found.flat_map(|found| found.answers().iter().filter_map(|r| r.data.ip_addr()).collect::<Vec<_>>()).collect()
     }
 }
 

@@ -87,12 +87,34 @@ fn usage(error: &clap::Error, args: &[OsString], out: &mut dyn Write, err: &mut 
         return exit::OK;
     }
     let _ = write!(err, "{text}");
-    if args.iter().skip(1).any(|arg| arg == "run") { exit::LAUNCHER } else { exit::USAGE }
+    if is_run(args) { exit::LAUNCHER } else { exit::USAGE }
+}
+
+/// Whether the first word that is neither an option nor the value of one is `run`.
+fn is_run(args: &[OsString]) -> bool {
+    let mut words = args.iter().skip(1);
+    while let Some(word) = words.next() {
+        if word == "--log" {
+            words.next();
+        } else if !word.as_encoded_bytes().starts_with(b"-") {
+            return word == "run";
+        }
+    }
+    false
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn run_is_known_by_its_place() {
+        let is_run = |line: &str| super::is_run(&line.split(' ').map(OsString::from).collect::<Vec<_>>());
+        assert!(
+            is_run("sandbox-proxy run --alow") && is_run("sandbox-proxy --log x run") && is_run("sandbox-proxy -x run")
+        );
+        assert!(!is_run("sandbox-proxy policy check run") && !is_run("sandbox-proxy --log run policy"));
+    }
 
     #[test]
     fn the_command_line_is_sound() {

@@ -211,11 +211,15 @@ fn plan(
     let private = launcher::private_directories(runtime.as_deref(), args.private_tmp);
     let mut environment = environment(args, identity)?;
     let placed = trust_in(ca, &mut environment)?;
-    let path_directories = path_directories(environment.get(OsStr::new("PATH")));
-    let needed = [vec![identity.home.clone(), directory.clone()], path_directories].concat();
+    let search_path: Vec<PathBuf> =
+        environment.get(OsStr::new("PATH")).map(|path| std::env::split_paths(path).collect()).unwrap_or_default();
+    let resolved = search_path.iter().filter_map(|path| path.canonicalize().ok());
+    let needed: Vec<PathBuf> = [identity.home.clone(), directory.clone()].into_iter().chain(resolved).collect();
     let masks = masks(identity, sources, audit, &needed, &directory)?;
     launcher::working_directory(&directory, identity.real_root, &private, &masks)?;
-    let kept = needed[1..].iter().filter(|path| private.iter().any(|private| path.starts_with(private)));
+    // As they are written: one that is a link in a private directory is given back as that link.
+    let kept = search_path.iter().chain([&directory]);
+    let kept = kept.filter(|path| private.iter().any(|private| path.starts_with(private)));
     Ok(Plan {
         command: args.command.clone(),
         kept: kept.map(|path| path.clone().into_os_string()).collect(),
@@ -296,7 +300,7 @@ fn masks(
     }
     let sockets = std::fs::read("/proc/net/unix").context("the host's sockets cannot be listed")?;
     masks.extend(launcher::host_sockets(&sockets));
-    masks.extend(launcher::other_terminals(Path::new("/dev/pts"), &own_terminals()));
+    masks.extend(launcher::other_terminals());
     masks.sort();
     masks.dedup();
     Ok(masks)
@@ -314,15 +318,6 @@ fn writes_to_device(file: &File) -> bool {
         let kind = metadata.file_type();
         kind.is_char_device() || kind.is_fifo()
     })
-}
-
-fn own_terminals() -> Vec<PathBuf> {
-    (0..3).filter_map(|fd| std::fs::read_link(format!("/proc/self/fd/{fd}")).ok()).collect()
-}
-
-fn path_directories(path: Option<&OsString>) -> Vec<PathBuf> {
-    let directories = path.into_iter().flat_map(|path| std::env::split_paths(path).collect::<Vec<_>>());
-    directories.filter_map(|directory| directory.canonicalize().ok()).collect()
 }
 
 fn entrances(listeners: Listeners) -> Entrances {

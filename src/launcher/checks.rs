@@ -97,7 +97,7 @@ pub fn working_directory(
     private: &[PathBuf],
     masks: &[PathBuf],
 ) -> Result<(), CheckError> {
-    const SYSTEM: [&str; 8] = ["/proc", "/sys", "/dev", "/etc", "/usr", "/boot", "/run", "/"];
+    const SYSTEM: [&str; 8] = ["/", "/proc", "/sys", "/dev", "/etc", "/usr", "/boot", "/run"];
     if real_root {
         for system in SYSTEM.map(Path::new) {
             let relation = if directory == system {

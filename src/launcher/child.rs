@@ -60,16 +60,20 @@ fn exec(command: &[OsString], environment: &[(OsString, OsString)]) -> Result<In
         entry
     }))?;
     let path = environment.iter().find(|(name, _)| name == "PATH").map(|(_, value)| value.as_os_str());
+    /// What a directory of PATH may answer without ending the search.
+    const ABSENT: [Errno; 5] = [Errno::ENOENT, Errno::ENOTDIR, Errno::ESTALE, Errno::ENODEV, Errno::ETIMEDOUT];
     let mut answer = Errno::ENOENT;
     for candidate in candidates(&command[0], path) {
         let program = CString::new(candidate.into_vec()).map_err(|_| Errno::EINVAL)?;
         let Err(errno) = nix::unistd::execve(&program, &arguments, &environment_strings);
-        match errno {
-            Errno::ENOEXEC => return shell(program, &arguments, &environment_strings),
-            // Looked for further on, but remembered: found and not executable is not "not found".
-            Errno::EACCES => answer = errno,
-            Errno::ENOENT | Errno::ENOTDIR | Errno::ESTALE | Errno::ENODEV | Errno::ETIMEDOUT => {}
-            _ => return Err(errno),
+        if errno == Errno::ENOEXEC {
+            return shell(program, &arguments, &environment_strings);
+        }
+        // Looked for further on, but remembered: found and not executable is not "not found".
+        if errno == Errno::EACCES {
+            answer = errno;
+        } else if !ABSENT.contains(&errno) {
+            return Err(errno);
         }
     }
     Err(answer)

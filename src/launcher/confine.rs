@@ -17,6 +17,10 @@ const LANDLOCK: ABI = ABI::V6;
 /// The oldest that has scopes.
 const LANDLOCK_SCOPES: i32 = 6;
 
+/// The oldest that keeps a command from sockets in the file system which processes outside have made. Those it makes
+/// itself stay in reach, so nothing need be allowed.
+const LANDLOCK_SOCKETS: i32 = 9;
+
 /// The oldest that limits truncation, without which a limit on writes is none.
 pub(super) const LANDLOCK_FOR_ROOT: i32 = 3;
 
@@ -84,6 +88,8 @@ fn scope() -> Result<(), Failure> {
     }
     let build = || {
         let rules = Ruleset::default().set_compatibility(CompatLevel::BestEffort);
+        let rules =
+            if landlock_version() >= LANDLOCK_SOCKETS { rules.handle_access(AccessFs::ResolveUnix)? } else { rules };
         rules.scope(Scope::from_all(LANDLOCK))?.create()?.restrict_self()
     };
     build().map(drop).map_err(|error| Failure::text(Layer::Landlock, error.to_string()))
@@ -98,8 +104,10 @@ fn limit_root(plan: &Plan) -> Result<(), Failure> {
         ));
     }
     let writes = AccessFs::from_write(LANDLOCK);
+    // Where the kernel does not know it yet, it is left out; no rule allows it anywhere.
+    let handled = writes | AccessFs::ResolveUnix;
     let build = || -> Result<RulesetStatus, landlock::RulesetError> {
-        let mut rules = Ruleset::default().set_compatibility(CompatLevel::BestEffort).handle_access(writes)?;
+        let mut rules = Ruleset::default().set_compatibility(CompatLevel::BestEffort).handle_access(handled)?;
         if landlock_version() >= LANDLOCK_SCOPES {
             rules = rules.scope(Scope::from_all(LANDLOCK))?;
         }

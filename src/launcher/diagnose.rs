@@ -120,6 +120,9 @@ pub(super) fn explain(failure: Failure, host: &Host) -> LaunchError {
 }
 
 fn hint(layer: Layer, errno: i32, host: &Host) -> Option<String> {
+    if [libc::EMFILE, libc::ENFILE].contains(&errno) {
+        return Some("raise the bound on open files: ulimit -n".into());
+    }
     match layer {
         Layer::Namespaces => namespaces_hint(errno, host),
         Layer::IdentityMap | Layer::Loopback if is_refusal(errno) => {
@@ -220,6 +223,7 @@ mod tests {
         container_filter: Namespaces, EPERM, |host| host.filtered = true => "seccomp=unconfined";
         apparmor_at_the_maps: IdentityMap, EPERM, |host| host.apparmor_restricts = Some(1) => "userns,";
         apparmor_at_the_network: Loopback, EPERM, |host| host.apparmor_restricts = Some(1) => "apparmor_parser";
+        too_few_descriptors: Listeners, EMFILE, |_| () => "ulimit -n";
         masked_proc: Proc, EPERM, |_| () => "systempaths=unconfined";
     }
 

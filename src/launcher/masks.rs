@@ -2,7 +2,7 @@
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::FileTypeExt;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Component, Path, PathBuf};
 
 use serde::Deserialize;
@@ -118,7 +118,8 @@ fn default_base(name: &str, home: &Path) -> Option<PathBuf> {
 fn existing(path: &Path) -> Vec<PathBuf> {
     let name = path.file_name().map(OsStr::as_bytes).unwrap_or_default();
     let (Some(prefix), Some(parent)) = (name.strip_suffix(b"*"), path.parent()) else {
-        return path.canonicalize().into_iter().collect();
+        // One call tells that most of them are not there; resolving takes one for each component.
+        return path.symlink_metadata().and_then(|_| path.canonicalize()).into_iter().collect();
     };
     let entries = std::fs::read_dir(parent).into_iter().flatten().flatten();
     let named = entries.filter(|entry| entry.file_name().as_bytes().starts_with(prefix));
@@ -165,12 +166,25 @@ fn resolve_socket(name: &Path) -> Option<PathBuf> {
     path.symlink_metadata().ok()?.file_type().is_socket().then_some(path)
 }
 
-/// The terminals below `directory` (`/dev/pts`) other than `own`: the user's other shells, which a command of the same
-/// user could read from and write to. A snapshot too.
-pub fn other_terminals(directory: &Path, own: &[PathBuf]) -> Vec<PathBuf> {
-    let entries = std::fs::read_dir(directory).into_iter().flatten().flatten();
+/// The user's other terminals: a command of the same user could read from them and write to them. A snapshot too.
+pub fn other_terminals() -> Vec<PathBuf> {
+    let own = own_terminals();
+    let entries = std::fs::read_dir("/dev/pts").into_iter().flatten().flatten();
     let terminals = entries.filter(|entry| entry.file_name().as_bytes().iter().all(u8::is_ascii_digit));
-    terminals.map(|entry| entry.path()).filter(|path| !own.contains(path)).collect()
+    terminals
+        .filter(|entry| entry.metadata().is_ok_and(|data| !own.contains(&data.rdev())))
+        .map(|entry| entry.path())
+        .collect()
+}
+
+/// The device numbers of the controlling terminal and of the standard descriptors.
+fn own_terminals() -> Vec<u64> {
+    // The seventh field; the second, the program's name, may hold blanks and ends with the last parenthesis.
+    let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
+    let controlling =
+        stat.rsplit(')').next().and_then(|rest| rest.split_whitespace().nth(4)).and_then(|n| n.parse().ok());
+    let standard = (0..3).filter_map(|number| std::fs::metadata(format!("/proc/self/fd/{number}")).ok());
+    controlling.into_iter().chain(standard.map(|data| data.rdev())).collect()
 }
 
 #[cfg(test)]

@@ -85,7 +85,7 @@ pub struct Newborn {
 
 /// Makes the namespaces and their pid 1, and writes the identity maps. From here on all signals are blocked in this
 /// process (the main thread takes them in [`Newborn::supervise`]), its memory is closed to others of the same user, and
-/// its soft bound on descriptors is the hard one.
+/// its soft bound on descriptors is the hard one. The calling thread must live as long as the sandbox: pid 1 is tied to it.
 ///
 /// # Errors
 ///
@@ -103,7 +103,9 @@ fn make(body: fn(&Control, &Inherited) -> !) -> Result<Newborn, Failure> {
     // An ignored SIGCHLD, which a parent may leave behind, would take the exit codes away.
     let before = child::set_handler(Signal::SIGCHLD, SigHandler::SigDfl).map_err(failed("watching for the end"))?;
     let inherited = Inherited { mask, child_signal_ignored: matches!(before, SigHandler::SigIgn) };
-    let Some(pid1) = namespace::clone_into_namespaces().map_err(failed("making them"))? else {
+    let Some(pid1) = namespace::clone_into_namespaces()
+        .map_err(failed("creating user, network, mount, process and other namespaces"))?
+    else {
         drop(ours);
         body(&theirs, &inherited)
     };
@@ -181,9 +183,10 @@ impl Newborn {
         match self.control.send(order, descriptors) {
             Ok(()) => Ok(()),
             // It is gone, but it may have said why.
-            Err(Errno::EPIPE | Errno::ECONNRESET) => match self.report()? {
-                (other, _) => Err(unexpected(&other)),
-            },
+            Err(Errno::EPIPE | Errno::ECONNRESET) => {
+                let (other, _) = self.report()?;
+                Err(unexpected(&other))
+            }
             Err(errno) => Err(Failure::new(Layer::Control, "telling pid 1", errno)),
         }
     }

@@ -15,7 +15,7 @@ use nix::sys::stat::Mode;
 
 use super::control::{Failure, Layer};
 use super::plan::{PRIVATE_DIRECTORY, Plan};
-use super::{overrides, private, root};
+use super::{namespace, overrides, private, root};
 
 /// Where the empty file, the empty directory and the files of ours are made. Inside /run, which is private by then.
 pub(super) const STAGE: &str = "/run/sandbox-proxy";
@@ -50,6 +50,7 @@ pub(super) fn set_up(plan: &Plan) -> Result<(), Failure> {
     for mask in &plan.masks {
         hide(Path::new(mask), &directory, &file)?;
     }
+    seal_sys()?;
     if plan.real_root {
         root::limit_writes(Path::new(&plan.directory))?;
     }
@@ -104,6 +105,15 @@ fn seal(stage: &Path) -> Result<(), Failure> {
     let none: Option<&str> = None;
     let flags = MsFlags::MS_REMOUNT | MsFlags::MS_RDONLY | MsFlags::MS_NOSUID | MsFlags::MS_NODEV;
     mount(none, stage, none, flags, none).map_err(|errno| failed("sealing", stage, &errno.into()))
+}
+
+/// Makes /sys read-only: a user may own control groups in it, and by them freeze or kill what runs outside.
+fn seal_sys() -> Result<(), Failure> {
+    match namespace::mount_flags(c"/sys", libc::MOUNT_ATTR_RDONLY, 0, true) {
+        // None there, or a kernel before 5.12, on which real root is refused anyway.
+        Ok(()) | Err(Errno::ENOENT | Errno::EINVAL | Errno::ENOSYS) => Ok(()),
+        Err(errno) => Err(Failure::new(Layer::Mounts, "making /sys read-only", errno)),
+    }
 }
 
 /// Covers a path with emptiness. A path that is gone needs none.

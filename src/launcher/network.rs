@@ -9,7 +9,7 @@ use std::path::Path;
 use nix::sys::socket::{SockProtocol, setsockopt, sockopt};
 use socket2::{Domain, Protocol, Socket, Type};
 
-use super::control::{CaptureMode, Failure, Layer, ListenerCounts};
+use super::control::{CaptureMode, DESCRIPTOR_LIMIT, Failure, Layer, ListenerCounts};
 use super::netlink::{Attributes, Batch, CREATE};
 use super::nftables;
 
@@ -32,7 +32,8 @@ const BACKLOG: i32 = 4096;
 /// The listeners, in the order in which they are sent.
 #[derive(Debug)]
 pub(super) struct Sockets {
-    pub(super) mode: CaptureMode,
+    ipv6: bool,
+    mode: CaptureMode,
     tcp: Vec<Socket>,
     dns_tcp: Vec<Socket>,
     dns_udp: Vec<Socket>,
@@ -40,6 +41,22 @@ pub(super) struct Sockets {
 }
 
 impl Sockets {
+    /// Where no rule leads to one listener, listens on each of the policy's ports.
+    pub(super) fn listen_on(&mut self, ports: &[u16]) -> Result<(), Failure> {
+        match self.mode {
+            CaptureMode::Tproxy | CaptureMode::Redirect => return Ok(()),
+            CaptureMode::Ports => {}
+        }
+        for port in ports.iter().filter(|port| ![0, 53, EXPLICIT_PORT].contains(port)) {
+            self.tcp.extend(open_all(*port, Kind::Stream, self.ipv6)?);
+        }
+        if self.descriptors().len() <= DESCRIPTOR_LIMIT {
+            return Ok(());
+        }
+        let text = "the policy names too many ports for a kernel without nf_tables; name fewer, or load nf_tables";
+        Err(Failure::text(Layer::Listeners, text))
+    }
+
     pub(super) fn counts(&self) -> ListenerCounts {
         ListenerCounts {
             mode: self.mode,
@@ -56,8 +73,8 @@ impl Sockets {
     }
 }
 
-/// Sets the network up and opens every listener. `ports` serve where nf_tables is missing.
-pub(super) fn set_up(ports: &[u16]) -> Result<Sockets, Failure> {
+/// Sets the network up and opens every listener that needs no policy: all of them, but where nf_tables is missing.
+pub(super) fn set_up() -> Result<Sockets, Failure> {
     let ipv6 = enable_ipv6();
     bring_up(ipv6)?;
     // So that the command may use ports below 1024 of its own loopback, as a server in a container does.
@@ -68,28 +85,27 @@ pub(super) fn set_up(ports: &[u16]) -> Result<Sockets, Failure> {
     let dns_tcp = wildcards(53, ipv6).map(|address| open(address, Kind::Stream)).collect::<Result<_, _>>()?;
     let explicit = both(Ipv4Addr::LOCALHOST, Ipv6Addr::LOCALHOST, EXPLICIT_PORT, ipv6);
     let explicit = explicit.map(|address| open(address, Kind::Stream)).collect::<Result<_, _>>()?;
-    let (mode, tcp) = capture(ports, ipv6)?;
-    Ok(Sockets { mode, tcp, dns_tcp, dns_udp, explicit })
+    let (mode, tcp) = capture(ipv6);
+    Ok(Sockets { ipv6, mode, tcp, dns_tcp, dns_udp, explicit })
 }
 
 /// Captures in the best way that this kernel has. Each rule set is one transaction, so a refused one leaves nothing.
-fn capture(ports: &[u16], ipv6: bool) -> Result<(CaptureMode, Vec<Socket>), Failure> {
-    let all = |port, kind| wildcards(port, ipv6).map(|address| open(address, kind)).collect::<Result<Vec<_>, _>>();
-    if let Ok(tcp) = all(CAPTURE_PORT, Kind::Transparent)
+fn capture(ipv6: bool) -> (CaptureMode, Vec<Socket>) {
+    if let Ok(tcp) = open_all(CAPTURE_PORT, Kind::Transparent, ipv6)
         && nftables::install_tproxy(nftables::TABLE, CAPTURE_PORT, ipv6).is_ok()
     {
-        return Ok((CaptureMode::Tproxy, tcp));
+        return (CaptureMode::Tproxy, tcp);
     }
-    if let Ok(tcp) = all(CAPTURE_PORT, Kind::Stream)
+    if let Ok(tcp) = open_all(CAPTURE_PORT, Kind::Stream, ipv6)
         && nftables::install_redirect(nftables::TABLE, CAPTURE_PORT, ipv6).is_ok()
     {
-        return Ok((CaptureMode::Redirect, tcp));
+        return (CaptureMode::Redirect, tcp);
     }
-    let mut tcp = Vec::new();
-    for port in ports.iter().filter(|port| ![0, 53, EXPLICIT_PORT].contains(port)) {
-        tcp.extend(all(*port, Kind::Stream)?);
-    }
-    Ok((CaptureMode::Ports, tcp))
+    (CaptureMode::Ports, Vec::new())
+}
+
+fn open_all(port: u16, kind: Kind, ipv6: bool) -> Result<Vec<Socket>, Failure> {
+    wildcards(port, ipv6).map(|address| open(address, kind)).collect()
 }
 
 fn wildcards(port: u16, ipv6: bool) -> impl Iterator<Item = SocketAddr> {

@@ -35,15 +35,16 @@ fn live(control: &Control, inherited: &Inherited) -> Result<(), Failure> {
     close_inherited(control)?;
     let Some((Order::Mapped, _)) = next(control)? else { return Ok(()) };
     tie_to_launcher()?;
+    // Before the plan comes: this takes a while, and the launcher is reading its policy meanwhile.
+    mounts::fresh_proc()?;
+    let mut sockets = network::set_up()?;
     let Some((Order::Configure, memory)) = next(control)? else { return Ok(()) };
     let memory = memory.into_iter().next().ok_or_else(|| Failure::text(Layer::Control, "the plan did not arrive"))?;
     let plan = read_plan(memory).map_err(|error| Failure::io(Layer::Control, "reading the plan", &error))?;
-    mounts::fresh_proc()?;
-    {
-        let sockets = network::set_up(&plan.ports)?;
-        tell(control, &Report::Listening(sockets.counts()), &sockets.descriptors())?;
-        // Closed here: when the proxy is gone, a connection must be refused, not wait in a queue that nobody serves.
-    }
+    sockets.listen_on(&plan.ports)?;
+    tell(control, &Report::Listening(sockets.counts()), &sockets.descriptors())?;
+    // Closed here: when the proxy is gone, a connection must be refused, not wait in a queue that nobody serves.
+    drop(sockets);
     mounts::set_up(&plan)?;
     tell(control, &Report::Ready, &[])?;
     let Some((Order::Release, _)) = next(control)? else { return Ok(()) };

@@ -1,4 +1,4 @@
-//! Directories of the sandbox's own: /run, $XDG_RUNTIME_DIR, /dev/shm, /tmp by choice. They hide the sockets and the files
+//! Directories of the sandbox's own: /run, $XDG_RUNTIME_DIR, /dev/shm, /dev/mqueue, /tmp by choice. They hide the sockets and the files
 //! through which programs of one user talk to each other.
 
 use std::ffi::OsString;
@@ -17,11 +17,18 @@ pub fn private_directories(runtime: Option<&Path>, private_tmp: bool) -> Vec<Pat
     // A link to /run on most systems, a directory of its own on a few.
     directories.extend(real_directory("/var/run"));
     directories.extend(real_directory("/dev/shm"));
+    directories.extend(real_directory("/dev/mqueue"));
     if private_tmp {
         directories.push(PathBuf::from("/tmp"));
     }
-    directories.extend(runtime.and_then(|path| path.canonicalize().ok()).filter(|path| path.is_dir()));
+    directories.extend(runtime.and_then(|path| path.canonicalize().ok()).filter(|path| may_be_private(path)));
     directories
+}
+
+/// Whether `$XDG_RUNTIME_DIR` is a directory of its own kind, and not by some mistake one that holds the system.
+fn may_be_private(runtime: &Path) -> bool {
+    let system = ["/dev", "/etc", "/proc", "/sys", "/tmp", "/usr", "/var"].map(Path::new);
+    runtime.is_dir() && !system.iter().any(|needed| needed.starts_with(runtime))
 }
 
 fn real_directory(path: &str) -> Option<PathBuf> {
@@ -54,7 +61,7 @@ pub(super) fn set_up(plan: &Plan) -> Result<(), Failure> {
 
 /// Directories in which everybody may create files.
 fn shared_kind(directory: &Path) -> bool {
-    [Path::new("/tmp"), Path::new("/dev/shm")].contains(&directory)
+    ["/tmp", "/dev/shm", "/dev/mqueue"].map(Path::new).contains(&directory)
 }
 
 /// /var/lock points here, and some programs insist on it.

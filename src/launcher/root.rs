@@ -2,12 +2,14 @@
 //! `/proc/sys/kernel/core_pattern` or a file in /etc would be code run by root outside.
 
 use std::ffi::OsString;
+use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStringExt;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
 use nix::errno::Errno;
 use nix::mount::{MsFlags, mount};
+use nix::unistd::ttyname;
 
 use super::control::Failure;
 use super::mounts::{bind, c_string, failed, hold, made, tmpfs};
@@ -26,6 +28,7 @@ pub(super) fn private_devices() -> Result<(), Failure> {
     for name in NODES {
         nodes.extend(hold(&dev.join(name))?.map(|held| (name, held)));
     }
+    nodes.extend(terminal()?.map(|held| ("console", held)));
     tmpfs(dev, "mode=755")?;
     for (name, held) in nodes {
         let node = dev.join(name);
@@ -46,6 +49,13 @@ pub(super) fn private_devices() -> Result<(), Failure> {
     Ok(())
 }
 
+/// The terminal of the command, which gets a name in the private /dev so that programs that ask for one find it.
+fn terminal() -> Result<Option<OwnedFd>, Failure> {
+    let named =
+        ttyname(std::io::stdin()).or_else(|_| ttyname(std::io::stdout())).or_else(|_| ttyname(std::io::stderr()));
+    named.map_or(Ok(None), |path| hold(&path))
+}
+
 /// Makes every mount nosuid, nodev and read-only but for the working directory, /tmp and what is private.
 pub(super) fn limit_writes(directory: &Path) -> Result<(), Failure> {
     let own = [directory, Path::new("/tmp")];
@@ -57,7 +67,7 @@ pub(super) fn limit_writes(directory: &Path) -> Result<(), Failure> {
     }
     let table = std::fs::read("/proc/self/mountinfo").map_err(|error| failed("reading", "/proc".as_ref(), &error))?;
     for path in mount_points(&table) {
-        let writable = own.iter().chain(&WRITABLE.map(Path::new)).any(|tree| path.starts_with(tree));
+        let writable = own.iter().any(|tree| path.starts_with(tree)) || is_private(&path);
         let devices = path.starts_with("/dev");
         let mut set = libc::MOUNT_ATTR_NOSUID;
         if !devices {
@@ -73,6 +83,11 @@ pub(super) fn limit_writes(directory: &Path) -> Result<(), Failure> {
         }
     }
     Ok(())
+}
+
+/// Mounts of the sandbox's own. What is bound back below /run is the host's, and is not among them.
+fn is_private(mount_point: &Path) -> bool {
+    mount_point.starts_with("/dev") || ["/run", "/var/run"].map(Path::new).contains(&mount_point)
 }
 
 /// The mount points of `/proc/self/mountinfo`: the fifth field of each line.

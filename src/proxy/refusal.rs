@@ -80,9 +80,10 @@ impl From<ResolveError> for Refusal {
     fn from(error: ResolveError) -> Self {
         match error {
             ResolveError::Denied(denial) => Self::Denied(denial),
-            ResolveError::NotFound(_) | ResolveError::Unanswered(_) | ResolveError::OwnAddresses => {
-                Self::Unresolved(error)
-            }
+            ResolveError::NotFound(_)
+            | ResolveError::NoAddress(_)
+            | ResolveError::Unanswered(_)
+            | ResolveError::OwnAddresses => Self::Unresolved(error),
         }
     }
 }

@@ -6,8 +6,14 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 #![allow(clippy::disallowed_methods, reason = "these rules are for the product; tests dial what they like")]
 
+mod address;
+mod authority;
+mod bindings;
 mod bounds;
+mod carveouts;
+mod cli;
 mod clients;
+mod dns;
 mod escape;
 mod failclosed;
 mod internet;
@@ -21,6 +27,8 @@ mod rig;
 mod sandbox;
 mod secret;
 mod selftest;
+mod steering;
+mod table;
 mod terminal;
 
 use std::collections::BTreeMap;
@@ -45,6 +53,13 @@ macro_rules! cases {
 const GROUPS: &[(&str, &[Case])] = &[
     ("selftest", selftest::CASES),
     ("clients", clients::CASES),
+    ("authority", authority::CASES),
+    ("bindings", bindings::CASES),
+    ("address", address::CASES),
+    ("carveouts", carveouts::CASES),
+    ("dns", dns::CASES),
+    ("steering", steering::CASES),
+    ("cli", cli::CASES),
     ("secret", secret::CASES),
     ("escape", escape::CASES),
     ("failclosed", failclosed::CASES),

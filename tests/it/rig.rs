@@ -24,6 +24,51 @@ pub const WEB_HTTP1: &str = "11.22.44.11";
 /// The name server.
 pub const DNS: &str = "11.22.33.53";
 
+/// Addresses next to the ranges that the product blocks, and parts of those that are public: they are the internet's, and
+/// nobody listens there.
+pub const NEIGHBOURS: &[&str] = &[
+    "1.0.0.0",
+    "9.255.255.255",
+    "11.0.0.0",
+    "100.63.255.255",
+    "100.128.0.0",
+    "126.255.255.255",
+    "128.0.0.0",
+    "169.253.255.255",
+    "169.255.0.0",
+    "172.15.255.255",
+    "172.32.0.0",
+    "192.0.1.0",
+    "192.0.3.0",
+    "192.167.255.255",
+    "192.169.0.0",
+    "198.17.255.255",
+    "198.20.0.0",
+    "198.51.99.255",
+    "203.0.114.0",
+    "223.255.255.255",
+    "168.63.129.17",
+    "2001:4:112::1",
+    "2001:20::1",
+    "2001:3::1",
+    "2001:200::1",
+    "2001:db7::1",
+    "2001:db9::1",
+    "3fff:1000::1",
+    "5eff:ffff::1",
+    "5f01::1",
+    "64:ff9b::11.22.44.1",
+    "2002:b16:2c01::1",
+    "101::1",
+];
+
+/// What the host's hosts file says beside what it said before.
+pub const HOSTS_FILE: [(&str, &str); 3] = [
+    (WEB, "public.hosts-file.test"),
+    ("10.1.2.6", "private.hosts-file.test"),
+    ("127.0.0.1", "loopback.hosts-file.test"),
+];
+
 struct Rig {
     internet: File,
     base: PathBuf,
@@ -54,7 +99,15 @@ pub fn enter() {
     let base = PathBuf::from(format!("/var/tmp/sandbox-proxy-it-{}", std::process::id()));
     let _ = fs::remove_dir_all(&base);
     fs::create_dir(&base).expect("make the directory of the tests under /var/tmp");
+    extend_hosts_file(&base);
     assert!(RIG.set(Rig { internet, base }).is_ok(), "the rig is entered once");
+}
+
+fn extend_hosts_file(base: &Path) {
+    let lines: String = HOSTS_FILE.iter().map(|(address, name)| format!("{address} {name}\n")).collect();
+    let file = base.join("hosts");
+    fs::write(&file, fs::read_to_string("/etc/hosts").unwrap_or_default() + "\n" + &lines).unwrap();
+    mount(Some(&file), "/etc/hosts", None::<&str>, MsFlags::MS_BIND, None::<&str>).expect("bind a hosts file");
 }
 
 /// A directory of the tests' own, outside of every working directory of a sandbox.
@@ -106,10 +159,14 @@ fn internet_lines() -> String {
     for v6 in ["2a11:22:33::9", "2a11:22:33::10", "2a11:22:33::53"] {
         lines += &format!("addr add {v6}/64 dev inet0 nodad\n");
     }
-    for own in ["169.254.169.254/32", "10.1.2.3/32"] {
+    for own in ["169.254.169.254/32", "169.254.170.2/32", "10.1.2.3/32", "10.1.2.9/32", "10.1.2.10/32"] {
         lines += &format!("addr add {own} dev lo\n");
     }
     lines += "link set inet0 up\nroute add local 11.22.44.0/24 dev lo\n";
+    for address in NEIGHBOURS {
+        let length = if address.contains(':') { 128 } else { 32 };
+        lines += &format!("route add local {address}/{length} dev lo\n");
+    }
     (1..=64).for_each(|host| lines += &format!("addr add 2a11:22:44::{host}/128 dev lo nodad\n"));
     lines
 }

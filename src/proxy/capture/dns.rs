@@ -161,6 +161,7 @@ impl Responder {
             Ok(checked) => Answer::Addresses(checked.as_slice().to_vec()),
             Err(ResolveError::Denied(_)) => own_address(),
             Err(ResolveError::NotFound(_)) => Answer::NotFound,
+            Err(ResolveError::NoAddress(_)) => Answer::Addresses(Vec::new()),
             Err(ResolveError::Unanswered(_) | ResolveError::OwnAddresses) => Answer::Failed,
         }
     }

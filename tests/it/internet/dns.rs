@@ -73,6 +73,11 @@ impl Dns {
         self.queries.lock().unwrap().iter().filter(|(asked, _)| asked == name).count()
     }
 
+    /// The types that a name was asked for, in their order.
+    pub fn kinds(&self, name: &str) -> Vec<u16> {
+        self.queries.lock().unwrap().iter().filter(|(asked, _)| asked == name).map(|(_, kind)| *kind).collect()
+    }
+
     /// Every name asked for that contains `part`: for names that nobody should have asked for.
     pub fn queries_containing(&self, part: &str) -> Vec<String> {
         let queries = self.queries.lock().unwrap();
