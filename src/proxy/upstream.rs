@@ -107,13 +107,7 @@ async fn exchange(
     let sent = match lease.handle() {
         Handle::Http1(handle) => {
             *request.version_mut() = Version::HTTP_11;
-<<<<<<< HEAD
             *request.uri_mut() = origin_form(request.uri());
-=======
-            // An absolute target is for proxies (RFC 9112 section 3.2.1), and many servers refuse one.
-            let target = request.uri().path_and_query().cloned();
-            *request.uri_mut() = target.map(http::Uri::from).unwrap_or_default();
->>>>>>> 5d248f521191c7e60dcb1acc96f78023575df730
             request.headers_mut().insert(http::header::HOST, connection.host_value.clone());
             handle.try_send_request(request).await
         }
@@ -133,7 +127,7 @@ async fn exchange(
     sent.map_err(|mut failed| Failed { unsent: failed.take_message(), error: failed.into_error() })
 }
 
-/// A server is asked for a path; the host is in `Host` (RFC 9112 section 3.2.1).
+/// An absolute target is for proxies (RFC 9112 section 3.2.1), and many servers refuse one.
 fn origin_form(uri: &Uri) -> Uri {
     uri.path_and_query().map_or_else(Uri::default, |path| Uri::from(path.clone()))
 }
