@@ -127,7 +127,7 @@ async fn exchange(
     sent.map_err(|mut failed| Failed { unsent: failed.take_message(), error: failed.into_error() })
 }
 
-/// A server is asked for a path; the host is in `Host` (RFC 9112 section 3.2.1).
+/// An absolute target is for proxies (RFC 9112 section 3.2.1), and many servers refuse one.
 fn origin_form(uri: &Uri) -> Uri {
     uri.path_and_query().map_or_else(Uri::default, |path| Uri::from(path.clone()))
 }

@@ -59,7 +59,7 @@ for what, text in HEADS.items():
             stream.sendall(head.encode("latin-1") + b"\r\n\r\n" + BEHIND)
             answer = Answer(stream)
             check(f"{what} by {via.__name__}", (answer.status, answer.code), (400, "malformed_request"))
-            if what not in ("no host", "a host that is none", "TRACE"):
+            if what not in ("no host", "a host that is none", "TRACE", "the guard's own word"):
                 check(f"{what}: then the end", read_to_end(stream), b"")
         attempt(what, ask)
 def at_the_proxy():
@@ -91,26 +91,20 @@ attempt("bad chunks", bad_chunks)
 
 fn oversized_heads_are_refused() {
     let script = r#"
-HOST = "large.allowed.test"
+HOST, TOO_LARGE = "large.allowed.test", (400, "malformed_request")
 def large(what, head, wanted):
     for via in tcp, connect:
         stream = tls(HOST, via=via)
-        def push():
-            try:
-                stream.sendall(head)
-            except OSError:
-                pass
-        pushing = threading.Thread(target=push)
-        pushing.start()
+        stream.sendall(head)
         answer = Answer(stream)
-        check(f"{what} by {via.__name__}", answer.status, lambda status: status in wanted)
-        check(f"{what}: then the end", read_to_end(stream) if answer.status != 200 else b"", b"")
-        pushing.join()
+        check(f"{what} by {via.__name__}", (answer.status, answer.code), wanted)
+        if answer.status != 200:
+            check(f"{what}: then the end", read_to_end(stream), b"")
 line = f"GET / HTTP/1.1\r\nHost: {HOST}\r\n".encode()
-attempt("60 KB", lambda: large("60 KB", line + b"Cookie: " + b"x" * 60000 + b"\r\n\r\n", [200]))
-attempt("1 MB", lambda: large("1 MB", line + b"X: " + b"x" * 1000000 + b"\r\n\r\n", [400, 431]))
-attempt("5000", lambda: large("5000", line + b"X: 1\r\n" * 5000 + b"\r\n", [400, 431]))
-attempt("target", lambda: large("a target of 100 KB", b"GET /" + b"x" * 100000 + line[5:] + b"\r\n", [400, 414, 431]))
+attempt("60 KB", lambda: large("60 KB", line + b"Cookie: " + b"x" * 60000 + b"\r\n\r\n", (200, None)))
+attempt("1 MB", lambda: large("1 MB", line + b"X: " + b"x" * 1000000 + b"\r\n\r\n", TOO_LARGE))
+attempt("5000", lambda: large("5000", line + b"X: 1\r\n" * 5000 + b"\r\n", TOO_LARGE))
+attempt("target", lambda: large("a target of 100 KB", b"GET /" + b"x" * 100000 + line[5:] + b"\r\n", TOO_LARGE))
 def h2():
     h2 = H2(tls(HOST, ("h2",)))
     answer = h2.answer(h2.send(HOST, fields=[("x-large", "x" * 1000000)]))
