@@ -95,7 +95,9 @@ mod tests {
     }
 
     fn names(headers: &HeaderMap) -> Vec<&str> {
-        headers.keys().map(HeaderName::as_str).collect()
+        let mut names: Vec<&str> = headers.keys().map(HeaderName::as_str).collect();
+        names.sort_unstable();
+        names
     }
 
     #[test]
@@ -114,7 +116,7 @@ mod tests {
             ("accept", "*/*"),
         ]);
         strip_hop_by_hop(&mut headers);
-        assert_eq!(names(&headers), ["host", "content-length", "accept"]);
+        assert_eq!(names(&headers), ["accept", "content-length", "host"]);
     }
 
     #[test]
