@@ -10,8 +10,7 @@
 //! | `/send?id=X` | has the body sent as an event; an empty body ends the stream |
 //! | `/chat` | sends each piece of the body back as it comes |
 //! | `/slow?id=X` | answers only when the test sends a text there |
-//! | `/trailers` | a body and the trailer `x-checksum` |
-//! | `/grpc/N` | the gRPC status N: in trailers behind a message, or alone unless it is 0 |
+//! | `/trailers` | a body and the trailer `x-checksum` · `/grpc/N`: gRPC status N, behind a message if it is 0, else alone |
 //! | `/status/N` | that status with a short body (204 and 304 without) |
 //! | `/redirect?to=URL` | 302 |
 //! | `/early` | 401 before the body is read |
