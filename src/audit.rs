@@ -32,6 +32,8 @@ const PATIENCE: Duration = Duration::from_secs(5);
 const GATHER: Duration = Duration::from_millis(20);
 /// The longest text that a row takes over from the sandbox, in bytes.
 const TEXT_MAX: usize = 2048;
+/// The longest reason in the summary, in characters.
+const REASON_MAX: usize = 300;
 /// Different refusals that the summary remembers; further ones are counted only.
 const SUMMARY_MAX: usize = 64;
 
@@ -278,13 +280,15 @@ fn path_only<S: Serializer>(value: &Option<PathAndQuery>, out: S) -> Result<S::O
     out.serialize_str(&cut(value.as_ref().map_or("", PathAndQuery::path)))
 }
 
-/// Text of the sandbox's, cut to 2 KiB at a character border. JSON escapes the rest.
+/// Text of the sandbox's, cut to 2 KiB at a character border. JSON escapes most control characters; DEL and the ones from
+/// U+0080 on, which steer a terminal too, are replaced.
 fn cut(text: &str) -> String {
     let mut end = text.len().min(TEXT_MAX);
     while !text.is_char_boundary(end) {
         end -= 1;
     }
-    text[..end].to_owned()
+    let shown = |c: char| if c >= '\u{7f}' && c.is_control() { char::REPLACEMENT_CHARACTER } else { c };
+    text[..end].chars().map(shown).collect()
 }
 
 fn write_rows(
@@ -327,7 +331,7 @@ fn write_row(sink: &mut impl Write, event: &AuditEvent) -> std::io::Result<()> {
 impl Summary {
     fn note(&mut self, event: &AuditEvent, counts: &mut HashMap<Refused, usize>) {
         let Some(reason) = &event.reason else { return };
-        let refused = Refused { reason: reason.clone(), cure: event.cure.clone() };
+        let refused = Refused { reason: reason.chars().take(REASON_MAX).collect(), cure: event.cure.clone() };
         match counts.get(&refused) {
             Some(&at) => self.refused[at].1 += 1,
             None if self.refused.len() < SUMMARY_MAX => {

@@ -8,12 +8,12 @@ use std::ffi::{OsStr, OsString};
 use std::fs::{File, OpenOptions};
 use std::io::Write;
 use std::net::{IpAddr, SocketAddr};
-use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
+use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use anyhow::{Context, Result, anyhow, ensure};
+use anyhow::{Context, Result, anyhow, bail, ensure};
 
 use crate::app::{self, Entrances, Parts, Running};
 use crate::audit::Summary;
@@ -113,7 +113,7 @@ impl Opened {
         let texts = files.iter().map(|path| read_policy_file(path)).collect::<Result<Vec<_>>>()?;
         let compiled = policy::load(&texts, &options)?;
         if !args.quiet {
-            compiled.warnings.iter().for_each(|warning| say(&format!("warning: {warning}")));
+            compiled.warnings.iter().for_each(|warning| say(&warning.to_string()));
         }
         let mut sources = Vec::new();
         for secret in &compiled.secrets {
@@ -139,9 +139,18 @@ fn open_source(source: &SecretSource) -> Result<Source> {
 
 fn open_audit(path: &Path) -> Result<(PathBuf, File)> {
     let mut options = OpenOptions::new();
-    // Not blocking, since opening a FIFO would wait for a reader.
-    options.append(true).create(true).mode(0o600).custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY);
-    let file = options.open(path).with_context(|| format!("--audit: cannot open {}", path.display()))?;
+    // Not blocking, since opening a FIFO would wait for a reader. No link, which an earlier run may have left to have rows
+    // written somewhere else.
+    let flags = libc::O_NONBLOCK | libc::O_NOCTTY | libc::O_NOFOLLOW;
+    options.append(true).create(true).mode(0o600).custom_flags(flags);
+    let context = || format!("--audit: cannot open {}", path.display());
+    let absolute = std::path::absolute(path).with_context(context)?;
+    let writable = [std::env::current_dir().with_context(context)?, PathBuf::from("/tmp")];
+    let below = |place: &&Path| writable.iter().any(|tree| place.starts_with(tree) && *place != tree);
+    if let Some(link) = absolute.ancestors().skip(1).filter(below).find(|place| place.is_symlink()) {
+        bail!("--audit: {} is a link where an earlier run could have made it; name the file itself", link.display());
+    }
+    let file = options.open(path).with_context(context)?;
     Ok((path.to_owned(), file))
 }
 
@@ -290,7 +299,9 @@ fn masks(
             Source::File { path, file } => {
                 masks.push(launcher::guard_secret(path, file, &bounds).with_context(|| format!("secret {name}"))?);
             }
-            Source::Command(argv) => masks.extend(argv.iter().skip(1).filter_map(|arg| existing_file(arg))),
+            Source::Command(argv) => {
+                masks.extend(behind_command(argv, needed).with_context(|| format!("secret {name}"))?);
+            }
         }
     }
     if let Some((path, file)) = audit
@@ -306,10 +317,23 @@ fn masks(
     Ok(masks)
 }
 
-/// A file that a secret's command is given as an argument, such as a key.
-fn existing_file(argument: &str) -> Option<PathBuf> {
-    let path = Path::new(argument).canonicalize().ok()?;
-    path.is_file().then_some(path)
+/// What a secret's command is given by name: a key, a directory of keys, a script of the user's own. What it reads besides
+/// cannot be known.
+fn behind_command(argv: &[String], needed: &[PathBuf]) -> Result<Vec<PathBuf>> {
+    const SYSTEM: [&str; 6] = ["/usr", "/bin", "/sbin", "/lib", "/opt", "/nix"];
+    let values = argv.iter().flat_map(|argument| [Some(argument.as_str()), argument.split_once('=').map(|(_, v)| v)]);
+    let mut masks = Vec::new();
+    for path in values.flatten().filter(|value| value.contains('/')).filter_map(|v| Path::new(v).canonicalize().ok()) {
+        let of_system = SYSTEM.iter().any(|tree| path.starts_with(tree));
+        if of_system || needed.iter().any(|needed| needed.starts_with(&path)) {
+            continue;
+        }
+        let metadata = path.metadata().with_context(|| format!("cannot look at {}", path.display()))?;
+        let names = if metadata.is_file() { metadata.nlink() } else { 1 };
+        ensure!(names == 1, "{} has {names} hard links, so it cannot be hidden from the sandbox", path.display());
+        masks.push(path);
+    }
+    Ok(masks)
 }
 
 /// A pipe, terminal or /dev/null has nothing to be hidden.

@@ -8,7 +8,7 @@ use http::{Method, Request, Version};
 use crate::types::{Authority, Scheme};
 
 use super::Connection;
-use super::capture::guard::FAULT;
+use super::capture::guard::{FAULT, FAULTS};
 use super::refusal::Refusal;
 
 /// The connection as this request sees it. Plain HTTP to an address has its name in `Host` alone, so there each request is
@@ -39,10 +39,16 @@ pub fn agree<B>(connection: &Connection, request: &Request<B>) -> Result<(), Ref
         return Err(misdirected(sni));
     }
     let port = if connection.destination.scheme == Scheme::Http { 80 } else { 443 };
-    let check = |asked: &str| match Authority::parse(asked, port) {
-        Ok(parsed) if parsed == *authorized => Ok(()),
-        Ok(_) => Err(misdirected(asked)),
-        Err(error) => Err(Refusal::Malformed(format!("its host is no host: {error}"))),
+    let check = |asked: &str| {
+        // Most often it is spelt as the proxy spells it, which needs no parsing. A port that is left out is 443 there.
+        if port == 443 && connection.host_value == asked {
+            return Ok(());
+        }
+        match Authority::parse(asked, port) {
+            Ok(parsed) if parsed == *authorized => Ok(()),
+            Ok(_) => Err(misdirected(asked)),
+            Err(error) => Err(Refusal::Malformed(format!("its host is no host: {error}"))),
+        }
     };
     let mut hosts = request.headers().get_all(HOST).iter();
     let host = match (hosts.next(), hosts.next()) {
@@ -70,11 +76,29 @@ pub fn agree<B>(connection: &Connection, request: &Request<B>) -> Result<(), Ref
     }
 }
 
+/// Compares the `Host` of a CONNECT, which clients need not send, with its target.
+///
+/// # Errors
+/// As [`agree`].
+pub fn agree_connect<B>(connection: &Connection, request: &Request<B>) -> Result<(), Refusal> {
+    let authorized = &connection.destination.authority;
+    for host in request.headers().get_all(HOST) {
+        let asked = host.to_str().map_err(|_| malformed("its Host is not text"))?;
+        if !Authority::parse(asked, authorized.port).is_ok_and(|parsed| parsed == *authorized) {
+            return Err(Refusal::Misdirected { asked: cut(asked), authorized: authorized.clone() });
+        }
+    }
+    Ok(())
+}
+
 /// CONNECT has no place inside a connection, and TRACE would show what the proxy puts in.
 fn refuse_methods<B>(request: &Request<B>) -> Result<(), Refusal> {
     match *request.method() {
         Method::CONNECT => Err(malformed("CONNECT inside a connection")),
-        Method::TRACE => Err(malformed("TRACE would show what the proxy adds to a request")),
+        // By any spelling: a server that folds case, or knows TRACK, would show it all the same.
+        ref method if ["TRACE", "TRACK"].iter().any(|echo| method.as_str().eq_ignore_ascii_case(echo)) => {
+            Err(malformed("TRACE would show what the proxy adds to a request"))
+        }
         // "*" is the server as a whole, which only OPTIONS may ask for (RFC 9110 section 7.1).
         Method::OPTIONS => Ok(()),
         _ if request.uri().path() == "*" => Err(malformed("its target is *")),
@@ -85,7 +109,11 @@ fn refuse_methods<B>(request: &Request<B>) -> Result<(), Refusal> {
 /// What the guard found, where the request stands for a malformed head.
 pub fn fault<B>(request: &Request<B>) -> Option<Refusal> {
     let found = request.method().as_str() == FAULT;
-    found.then(|| Refusal::Malformed(request.uri().path().trim_start_matches('/').replace('-', " ")))
+    found.then(|| {
+        let said = request.uri().path().trim_start_matches('/');
+        let known = FAULTS.iter().find(|fault| **fault == said).unwrap_or(&"its head");
+        Refusal::Malformed(known.replace('-', " "))
+    })
 }
 
 fn malformed(what: &str) -> Refusal {

@@ -20,6 +20,7 @@ pub mod upstream;
 use std::convert::Infallible;
 use std::sync::Arc;
 
+use http::uri::PathAndQuery;
 use http::{Request, Response, StatusCode, Version};
 use hyper::body::Incoming;
 
@@ -182,8 +183,14 @@ fn describe(connection: &Connection, request: &Request<Incoming>) -> AuditEvent 
         _ => "http/1.1",
     };
     event.method = Some(request.method().clone());
-    event.path = request.uri().path_and_query().cloned();
+    event.path = request.uri().path_and_query().and_then(shortened);
     event
+}
+
+/// As much of a path as a row shows, so that open rows do not hold whole heads.
+fn shortened(path: &PathAndQuery) -> Option<PathAndQuery> {
+    const MOST: usize = 2048;
+    if path.as_str().len() <= MOST { Some(path.clone()) } else { path.as_str().get(..MOST)?.parse().ok() }
 }
 
 /// What a refusal says was asked for, put into words only when there is one.
@@ -191,7 +198,7 @@ fn format_asked(connection: &Connection, request: &Request<Incoming>) -> impl Fn
     let (method, path) = (request.method().clone(), request.uri().path_and_query().cloned());
     let destination = connection.destination.clone();
     move || {
-        let path = path.as_ref().map_or("", http::uri::PathAndQuery::path);
+        let path = path.as_ref().map_or("", PathAndQuery::path);
         format!("{method} {}://{}{path}", destination.scheme, destination.authority)
     }
 }

@@ -17,8 +17,9 @@ use crate::types::Authority;
 use super::body::RequestBody;
 use super::brake::Brake;
 
-/// Requests at a time on one HTTP/2 connection: what servers commonly allow (RFC 9113 section 6.5.2 recommends no less).
-const STREAMS: usize = 100;
+/// Requests at a time on one HTTP/2 connection; a further one opens another. It bounds what responses that nobody reads
+/// can hold in memory.
+pub const STREAMS: usize = 64;
 const IDLE_EACH: usize = 128;
 const IDLE_ALL: usize = 1024;
 const IDLE_TIME: Duration = Duration::from_secs(30);

@@ -21,7 +21,7 @@ use super::body::{RequestBody, TrailerFilter};
 use super::brake::Brake;
 use super::capture::guard::{HEAD_MAX, HEADERS_MAX};
 use super::inject::Credentialed;
-use super::pool::{Handle, Key, Lease};
+use super::pool::{Handle, Key, Lease, STREAMS};
 use super::refusal::Refusal;
 use super::{Connection, Worker};
 
@@ -29,9 +29,10 @@ use super::{Connection, Worker};
 const CONNECT_TIME: Duration = Duration::from_secs(5);
 /// For the TLS handshake.
 const TLS_TIME: Duration = Duration::from_secs(10);
-/// HTTP/2 windows towards the upstream: enough for 1 Gbit/s over 30 ms.
-const STREAM_WINDOW: u32 = 1024 * 1024;
-const CONNECTION_WINDOW: u32 = 4 * 1024 * 1024;
+/// HTTP/2 window of one response: enough for 130 Mbit/s over 30 ms.
+const STREAM_WINDOW: u32 = 512 * 1024;
+/// Room for every stream's window, so that streams which nobody reads cannot hold up the others.
+const CONNECTION_WINDOW: u32 = STREAM_WINDOW * STREAMS as u32;
 
 /// Sends one request and returns the head of its response with the connection it came on.
 ///
@@ -152,6 +153,12 @@ async fn connect(connection: &Connection, key: &Key, fresh: bool) -> Result<Leas
     if let (false, Some(lease)) = (fresh, pool.take(key)) {
         return Ok(lease);
     }
+    // Boxed, like all of the rare way: else every request's future would have room for a dial in it.
+    Box::pin(connect_anew(connection, key, fresh)).await
+}
+
+async fn connect_anew(connection: &Connection, key: &Key, fresh: bool) -> Result<Lease, Refusal> {
+    let pool = &connection.worker.pool;
     let Some(gate) = pool.gate(key) else { return dial(connection, key).await };
     let since = Instant::now();
     let mut turn = gate.lock().await;

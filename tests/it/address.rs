@@ -201,9 +201,8 @@ fn odd_spellings() {
     all_are(&told, |host| match host {
         // An empty hexadecimal number is zero to inet_aton.
         "0x" => json!([403, "address_blocked"]),
-        host if malformed.contains(&host) => json!([400, "malformed_request"]),
         // What is not ASCII is no request target, whatever it means.
-        host if disguised.contains(&host) => json!([400, null]),
+        host if malformed.contains(&host) || disguised.contains(&host) => json!([400, "malformed_request"]),
         _ => json!([403, "address_blocked"]),
     });
     nothing_left_for(["127.0.0.1", "10.1.2.4", "169.254.170.23", "0.0.0.0"]);

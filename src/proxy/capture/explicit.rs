@@ -72,8 +72,11 @@ fn destination(request: &Request<Incoming>) -> Result<Destination, Refusal> {
         Some("https") | None => Scheme::Https,
         Some(_) => return Err(malformed("its scheme is neither http nor https".into())),
     };
-    if uri.scheme().is_none() && target.port().is_none() {
-        return Err(malformed("CONNECT needs HOST:PORT".into()));
+    match (request.method() == Method::CONNECT, uri.scheme().is_some()) {
+        (true, false) if target.port().is_some() => {}
+        (true, _) => return Err(malformed("CONNECT needs HOST:PORT".into())),
+        (false, true) => {}
+        (false, false) => return Err(malformed("its target has no scheme".into())),
     }
     let port = if scheme == Scheme::Http { 80 } else { 443 };
     let authority = Authority::parse(target.as_str(), port);
@@ -92,8 +95,9 @@ async fn tunnel(
     request: Request<Incoming>,
     head: RequestHead,
 ) -> Response<ProxyBody> {
-    if let Err(denial) = connection.worker.sandbox.policy.destination(&connection.destination) {
-        return refuse_connect(&connection, &denial.into(), &head).await;
+    let permitted = connection.worker.sandbox.policy.destination(&connection.destination);
+    if let Err(refusal) = identity::agree_connect(&connection, &request).and(permitted.map_err(Refusal::from)) {
+        return refuse_connect(&connection, &refusal, &head).await;
     }
     connection.destination.scheme = Scheme::Https;
     raw.set();

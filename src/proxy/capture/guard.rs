@@ -30,6 +30,28 @@ pub const HEAD_MAX: usize = 64 * 1024;
 pub const HEADERS_MAX: usize = 256;
 /// The method of the request that stands for a malformed head. A client that sends it gets the same 400.
 pub const FAULT: &str = "X-MALFORMED";
+/// What can be wrong with a head. The sandbox may write anything behind [`FAULT`]; only these words are repeated.
+pub const FAULTS: [&str; 19] = [
+    "bare-line-break",
+    "content-length",
+    "content-length-twice",
+    "content-length-with-transfer-encoding",
+    "control-character-in-header",
+    "folded-header",
+    "head-too-large",
+    "header-name",
+    "header-without-colon",
+    "header-without-name",
+    "host-twice",
+    "line-too-long",
+    "method",
+    "request-line",
+    "space-before-colon",
+    "target",
+    "too-many-headers",
+    "transfer-encoding",
+    "version",
+];
 /// The longest chunk-size or trailer line.
 const LINE_MAX: usize = 16 * 1024;
 const READ: usize = 16 * 1024;
