@@ -11,6 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use hyper::client::conn::{http1, http2};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::types::Authority;
 
@@ -20,6 +21,8 @@ use super::brake::Brake;
 /// Requests at a time on one HTTP/2 connection; a further one opens another. It bounds what responses that nobody reads
 /// can hold in memory.
 pub const STREAMS: usize = 64;
+/// Dials at a time to one destination, so that a burst of requests does not overrun its backlog.
+const DIALS: usize = 64;
 const IDLE_EACH: usize = 128;
 const IDLE_ALL: usize = 1024;
 const IDLE_TIME: Duration = Duration::from_secs(30);
@@ -67,6 +70,16 @@ struct Entry {
     shared: Vec<Shared>,
     gate: Gate,
     speaks_http1: bool,
+    dials: Dials,
+}
+
+/// Room for dials to one destination.
+struct Dials(Arc<Semaphore>);
+
+impl Default for Dials {
+    fn default() -> Self {
+        Self(Arc::new(Semaphore::new(DIALS)))
+    }
 }
 
 /// One dial at a time while it is not known that the destination speaks HTTP/1 only, so that the others can share. It
@@ -122,6 +135,13 @@ impl Pool {
         (!entry.speaks_http1).then(|| Arc::clone(&entry.gate))
     }
 
+    /// A place among the dials to a destination: at the bound, further ones wait, and may find a connection free meanwhile.
+    pub async fn dialling(&self, key: &Key) -> Option<OwnedSemaphorePermit> {
+        let dials = Arc::clone(&self.lock().entry(key.clone()).or_default().dials.0);
+        // It is never closed, so there always is one.
+        dials.acquire_owned().await.ok()
+    }
+
     /// Takes in a new connection and lends it at once.
     pub fn add(self: &Arc<Self>, key: &Key, handle: Handle, peer: SocketAddr) -> Lease {
         let mut entries = self.lock();
@@ -151,7 +171,8 @@ impl Pool {
                 let busy = shared.streams.load(Ordering::Relaxed) > 0;
                 !shared.handle.is_closed() && (busy || shared.since.elapsed() < IDLE_TIME)
             });
-            !entry.idle.is_empty() || !entry.shared.is_empty() || Arc::strong_count(&entry.gate) > 1
+            let dialled = Arc::strong_count(&entry.gate) > 1 || Arc::strong_count(&entry.dials.0) > 1;
+            dialled || !entry.idle.is_empty() || !entry.shared.is_empty()
         });
         self.idle.store(entries.values().map(|entry| entry.idle.len()).sum(), Ordering::Relaxed);
     }

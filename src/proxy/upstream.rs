@@ -159,25 +159,27 @@ async fn connect(connection: &Connection, key: &Key, fresh: bool) -> Result<Leas
 
 async fn connect_anew(connection: &Connection, key: &Key, fresh: bool) -> Result<Lease, Refusal> {
     let pool = &connection.worker.pool;
-    let Some(gate) = pool.gate(key) else { return dial(connection, key).await };
+    let Some(gate) = pool.gate(key) else { return dial(connection, key, fresh).await };
     let since = Instant::now();
     let mut turn = gate.lock().await;
-    if let (false, Some(lease)) = (fresh, pool.take(key)) {
-        return Ok(lease);
-    }
     if turn.is_some_and(|failed| failed >= since) {
         drop(turn);
-        return dial(connection, key).await;
+        return dial(connection, key, fresh).await;
     }
-    let dialled = dial(connection, key).await;
+    let dialled = dial(connection, key, fresh).await;
     *turn = dialled.is_err().then(Instant::now);
     dialled
 }
 
-async fn dial(connection: &Connection, key: &Key) -> Result<Lease, Refusal> {
+async fn dial(connection: &Connection, key: &Key, fresh: bool) -> Result<Lease, Refusal> {
+    let pool = &connection.worker.pool;
+    let _place = pool.dialling(key).await;
+    if let (false, Some(lease)) = (fresh, pool.take(key)) {
+        return Ok(lease);
+    }
     let addresses = checked_addresses(connection, key).await?;
     let (handle, peer) = open(&connection.worker, &key.authority, key.http1_only, &addresses).await?;
-    Ok(connection.worker.pool.add(key, handle, peer))
+    Ok(pool.add(key, handle, peer))
 }
 
 async fn checked_addresses(connection: &Connection, key: &Key) -> Result<CheckedAddrs, Refusal> {

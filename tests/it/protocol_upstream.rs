@@ -159,7 +159,7 @@ fn odd_answers_are_read_as_the_standard_says() {
             // A second request on the same connection finds it closed, and goes to another.
             let end = if let Step::Drain = end { vec![Step::ReadHead, Step::Fin] } else { vec![end.clone()] };
             let script = [vec![Step::ReadHead, text(answer)], end].concat();
-            upstream(&name, &format!("11.22.44.{}", 150 + at), script);
+            upstream(&name, &format!("11.22.44.{}", 220 + at), script);
             name
         })
         .collect();
