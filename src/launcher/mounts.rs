@@ -1,7 +1,8 @@
 //! The file system of a sandbox: a fresh /proc, private directories, files of ours, masks.
 //!
 //! The order matters. /proc comes first, since everything after it names descriptors through it. What the private
-//! directories are to give back is opened before they cover it. Masks come last, so that they cover what was given back.
+//! directories are to give back is opened before they cover it. Pins come before masks, which they
+//! would cover. Masks come last, so that they cover what was given back.
 
 use std::ffi::{CString, OsStr};
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -15,7 +16,7 @@ use nix::sys::stat::Mode;
 
 use super::control::{Failure, Layer};
 use super::plan::{PRIVATE_DIRECTORY, Plan};
-use super::{namespace, overrides, private, root};
+use super::{namespace, overrides, pins, private, root};
 
 /// Where the empty file, the empty directory and the files of ours are made. Inside /run, which is private by then.
 pub(super) const STAGE: &str = "/run/sandbox-proxy";
@@ -47,12 +48,13 @@ pub(super) fn set_up(plan: &Plan) -> Result<(), Failure> {
     if plan.real_root {
         root::private_devices()?;
     }
+    let pins = pins::set_up(plan)?;
     for mask in &plan.masks {
         hide(Path::new(mask), &directory, &file)?;
     }
     seal_sys()?;
     if plan.real_root {
-        root::limit_writes(Path::new(&plan.directory))?;
+        root::limit_writes(plan, &pins)?;
     }
     enter(plan)
 }

@@ -148,6 +148,7 @@ fn nothing() -> Plan {
         ports: Vec::new(),
         placed: Vec::new(),
         masks: Vec::new(),
+        pins: Vec::new(),
         runtime_directory: None,
         kept: Vec::new(),
         private_tmp: false,
