@@ -1,8 +1,8 @@
-//! What a sandbox must not see: credential stores, sockets of the host, other terminals.
+//! What a sandbox must not see: credential stores, sockets of the host.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::os::unix::fs::FileTypeExt;
 use std::path::{Component, Path, PathBuf};
 
 use serde::Deserialize;
@@ -206,27 +206,6 @@ fn sockets_in(directory: &Path, left: &mut usize, found: &mut Vec<PathBuf>) -> V
         }
     }
     below
-}
-
-/// The user's other terminals: a command of the same user could read from them and write to them. A snapshot too.
-pub fn other_terminals() -> Vec<PathBuf> {
-    let own = own_terminals();
-    let entries = std::fs::read_dir("/dev/pts").into_iter().flatten().flatten();
-    let terminals = entries.filter(|entry| entry.file_name().as_bytes().iter().all(u8::is_ascii_digit));
-    terminals
-        .filter(|entry| entry.metadata().is_ok_and(|data| !own.contains(&data.rdev())))
-        .map(|entry| entry.path())
-        .collect()
-}
-
-/// The device numbers of the controlling terminal and of the standard descriptors.
-fn own_terminals() -> Vec<u64> {
-    // The seventh field; the second, the program's name, may hold blanks and ends with the last parenthesis.
-    let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
-    let controlling =
-        stat.rsplit(')').next().and_then(|rest| rest.split_whitespace().nth(4)).and_then(|n| n.parse().ok());
-    let standard = (0..3).filter_map(|number| std::fs::metadata(format!("/proc/self/fd/{number}")).ok());
-    controlling.into_iter().chain(standard.map(|data| data.rdev())).collect()
 }
 
 #[cfg(test)]

@@ -34,6 +34,7 @@ mod root;
 mod seccomp;
 mod streams;
 mod supervise;
+mod terminals;
 
 use std::fmt::Display;
 use std::net::{TcpListener, UdpSocket};
@@ -50,7 +51,7 @@ pub use checks::{Bounds, CheckError, guard_audit, guard_secret, may_reread, work
 pub use control::{CaptureMode, Layer};
 pub use diagnose::LaunchError;
 pub use identity::{Identity, become_invoking_user};
-pub use masks::{MaskError, credential_paths, host_sockets, other_terminals, stray_sockets};
+pub use masks::{MaskError, credential_paths, host_sockets, stray_sockets};
 pub use mountinfo::everywhere;
 pub use namespace::variable_names;
 pub use network::{CAPTURE_PORT, EXPLICIT_PORT, OWN_IPV4, OWN_IPV6};

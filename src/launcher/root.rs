@@ -1,13 +1,10 @@
 //! What real root gets besides. Without capabilities its user id still owns the system's files, so that writing
 //! `/proc/sys/kernel/core_pattern` or a file in /etc would be code run by root outside.
 
-use std::os::fd::OwnedFd;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
 use nix::errno::Errno;
-use nix::mount::{MsFlags, mount};
-use nix::unistd::ttyname;
 
 use super::control::Failure;
 use super::mountinfo::{self, Mount};
@@ -20,15 +17,13 @@ pub(super) const WRITABLE: [&str; 4] = ["/tmp", "/run", "/dev", "/var/run"];
 
 const NODES: [&str; 6] = ["null", "zero", "full", "random", "urandom", "tty"];
 
-/// Replaces /dev by a private directory with the usual nodes. Terminals are its own: the host's would give the keyboard
-/// of root's other shells.
+/// Replaces /dev by a private directory with the usual nodes and an empty directory for terminals.
 pub(super) fn private_devices() -> Result<(), Failure> {
     let dev = Path::new("/dev");
     let mut nodes = Vec::new();
     for name in NODES {
         nodes.extend(hold(&dev.join(name))?.map(|held| (name, held)));
     }
-    nodes.extend(terminal()?.map(|held| ("console", held)));
     tmpfs(dev, "mode=755")?;
     for (name, held) in nodes {
         let node = dev.join(name);
@@ -37,9 +32,6 @@ pub(super) fn private_devices() -> Result<(), Failure> {
     }
     let terminals = dev.join("pts");
     made(&terminals, std::fs::create_dir(&terminals))?;
-    let flags = MsFlags::MS_NOSUID | MsFlags::MS_NOEXEC;
-    mount(Some("devpts"), &terminals, Some("devpts"), flags, Some("newinstance,ptmxmode=0666,mode=620"))
-        .map_err(|errno| failed("mounting", &terminals, &errno.into()))?;
     tmpfs(&dev.join("shm"), "mode=1777")?;
     let links = [("ptmx", "pts/ptmx"), ("fd", "/proc/self/fd"), ("stdin", "/proc/self/fd/0")];
     for (name, target) in links.into_iter().chain([("stdout", "/proc/self/fd/1"), ("stderr", "/proc/self/fd/2")]) {
@@ -47,13 +39,6 @@ pub(super) fn private_devices() -> Result<(), Failure> {
         made(&link, symlink(target, &link))?;
     }
     Ok(())
-}
-
-/// The terminal of the command, which gets a name in the private /dev so that programs that ask for one find it.
-fn terminal() -> Result<Option<OwnedFd>, Failure> {
-    let named =
-        ttyname(std::io::stdin()).or_else(|_| ttyname(std::io::stdout())).or_else(|_| ttyname(std::io::stderr()));
-    named.map_or(Ok(None), |path| hold(&path))
 }
 
 /// The trees that root may write besides the sandbox's own.
