@@ -309,7 +309,6 @@ fn masks(
     places.extend(sockets.iter().filter_map(|socket| socket.parent()).map(Path::to_owned));
     masks.extend(sockets);
     masks.extend(launcher::stray_sockets(&places));
-    masks.extend(launcher::other_terminals());
     let mounts = std::fs::read("/proc/self/mountinfo").context("the mounts cannot be listed")?;
     Ok(launcher::everywhere(masks, &mounts))
 }
