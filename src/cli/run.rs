@@ -91,6 +91,7 @@ pub fn run(args: &RunArgs) -> u8 {
 fn try_run(args: &RunArgs) -> Result<u8> {
     let opened = Opened::open(args)?;
     let identity = launcher::become_invoking_user()?;
+    launcher::check_standard_streams()?;
     let newborn = launcher::clone_sandbox()?;
     // From here on there is a child; an error on the way drops `newborn`, which ends it.
     let (parts, entrances) = prepare(args, opened, &identity, &newborn)?;
@@ -238,6 +239,7 @@ fn plan(
         ports: policy.ports(),
         placed,
         masks: masks.into_iter().map(PathBuf::into_os_string).collect(),
+        pins: pins(sources, audit).into_iter().map(PathBuf::into_os_string).collect(),
         runtime_directory: runtime.map(PathBuf::into_os_string),
         private_tmp: args.private_tmp,
         real_root: identity.real_root,
@@ -290,7 +292,9 @@ fn masks(
     directory: &Path,
 ) -> Result<Vec<PathBuf>> {
     let read = |name: &str| std::env::var_os(name);
-    let mut masks = launcher::credential_paths(&identity.home, identity.uid, &needed[..2], &read)?;
+    let homes: Vec<&Path> =
+        std::iter::once(&identity.home).chain(&identity.passwd_home).map(PathBuf::as_path).collect();
+    let mut masks = launcher::credential_paths(&homes, identity.uid, &needed[..2], &read)?;
     let bounds =
         launcher::Bounds { writable: vec![directory.to_owned(), PathBuf::from("/tmp")], needed: needed.to_vec() };
     for (name, source) in sources {
@@ -310,11 +314,25 @@ fn masks(
         masks.push(launcher::guard_audit(path, file).context("--audit")?);
     }
     let sockets = std::fs::read("/proc/net/unix").context("the host's sockets cannot be listed")?;
-    masks.extend(launcher::host_sockets(&sockets));
-    masks.extend(launcher::other_terminals());
-    masks.sort();
-    masks.dedup();
-    Ok(masks)
+    let sockets = launcher::host_sockets(&sockets);
+    let mut places =
+        vec![PathBuf::from("/tmp"), PathBuf::from("/var/tmp"), identity.home.clone(), directory.to_owned()];
+    places.extend(sockets.iter().filter_map(|socket| socket.parent()).map(Path::to_owned));
+    masks.extend(sockets);
+    masks.extend(launcher::stray_sockets(&places));
+    let mounts = std::fs::read("/proc/self/mountinfo").context("the mounts cannot be listed")?;
+    Ok(launcher::everywhere(masks, &mounts))
+}
+
+/// The directories above the audit file and the secrets' files, which must keep their names.
+fn pins(sources: &[(String, Source)], audit: Option<&(PathBuf, File)>) -> Vec<PathBuf> {
+    let secrets = sources.iter().filter_map(|(_, source)| match source {
+        Source::File { path, .. } => Some(path),
+        Source::Env(_) | Source::Command(_) => None,
+    });
+    let audit = audit.filter(|(_, file)| !writes_to_device(file)).map(|(path, _)| path);
+    let resolved = secrets.chain(audit).filter_map(|path| path.canonicalize().ok());
+    resolved.flat_map(|path| launcher::pins(&path)).collect()
 }
 
 /// What a secret's command is given by name: a key, a directory of keys, a script of the user's own. What it reads besides

@@ -4,6 +4,8 @@ use std::fs::File;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
+use super::streams;
+
 /// Why a run is refused.
 #[derive(Debug, thiserror::Error)]
 pub enum CheckError {
@@ -74,6 +76,24 @@ pub enum CheckError {
         directory: PathBuf,
         /// What else the directory holds.
         needed: PathBuf,
+    },
+    /// A standard stream that would be a way out, or around the masks.
+    #[error(
+        "{stream} is {kind}, by which the command could get out of the sandbox; put `cat |` in front (or `| cat` behind), or redirect it to a file"
+    )]
+    Stream {
+        /// "standard input", "standard output" or "standard error".
+        stream: &'static str,
+        /// What it is.
+        kind: &'static str,
+    },
+    /// The command could write its own record.
+    #[error("{} is {stream} of the command too, which could write into it; use another file", path.display())]
+    AuditIsStream {
+        /// The file.
+        path: PathBuf,
+        /// "standard input", "standard output" or "standard error".
+        stream: &'static str,
     },
     /// The system's answer.
     #[error("cannot look at {}: {source}", path.display())]
@@ -156,9 +176,13 @@ pub fn guard_secret(path: &Path, file: &File, bounds: &Bounds) -> Result<PathBuf
 ///
 /// # Errors
 ///
-/// A file of several names, or none that can be masked.
+/// A file of several names, or none that can be masked, or one that is a standard stream of the command.
 pub fn guard_audit(path: &Path, file: &File) -> Result<PathBuf, CheckError> {
-    opened_as(path, file)
+    let resolved = opened_as(path, file)?;
+    match streams::that_is(file) {
+        Some(stream) => Err(CheckError::AuditIsStream { path: resolved, stream }),
+        None => Ok(resolved),
+    }
 }
 
 /// Whether what lies at `path` may be read again later: none of its ancestors is below a tree the command may write.

@@ -1,11 +1,11 @@
 //! Who runs the command: the person who typed it, also when sudo stands between.
 
-use std::ffi::{CString, OsString};
+use std::ffi::{CString, OsStr, OsString};
 use std::path::PathBuf;
 
 use nix::errno::Errno;
 use nix::sys::prctl;
-use nix::unistd::{Gid, Uid, User, getegid, geteuid, initgroups, setresgid, setresuid};
+use nix::unistd::{Gid, Uid, User, getegid, geteuid, getresgid, getresuid, initgroups, setresgid, setresuid};
 
 use super::control::{Failure, Layer};
 use super::diagnose::{Host, LaunchError, explain};
@@ -19,6 +19,8 @@ pub struct Identity {
     pub gid: u32,
     /// The home directory. It need not exist or be readable.
     pub home: PathBuf,
+    /// The home directory that passwd names, where it is another: programs may keep credentials in either.
+    pub passwd_home: Option<PathBuf>,
     /// The name, for `USER` and `LOGNAME`.
     pub user: OsString,
     /// The login shell.
@@ -33,7 +35,7 @@ pub struct Identity {
 ///
 /// # Errors
 ///
-/// A `SUDO_UID` or `SUDO_GID` that is no number, and the system's refusals.
+/// A `SUDO_UID` or `SUDO_GID` that is no user's or group's number, and the system's refusals.
 pub fn become_invoking_user() -> Result<Identity, LaunchError> {
     identify().map_err(|failure| explain(failure, &Host::read()))
 }
@@ -58,8 +60,14 @@ fn identify() -> Result<Identity, Failure> {
 
 fn number(variable: &str) -> Result<Option<u32>, Failure> {
     let Some(text) = std::env::var_os(variable).filter(|text| !text.is_empty()) else { return Ok(None) };
-    let number = text.to_str().and_then(|text| text.parse().ok());
-    number.map(Some).ok_or_else(|| Failure::text(Layer::Identity, format!("{variable} is {text:?}, not a number")))
+    id_number(&text).map(Some).ok_or_else(|| {
+        Failure::text(Layer::Identity, format!("{variable} is {text:?}, not the number of a user or group"))
+    })
+}
+
+/// `u32::MAX` is nobody's: to setresuid(2) it means "as it is", which is root.
+fn id_number(text: &OsStr) -> Option<u32> {
+    text.to_str().and_then(|text| text.parse().ok()).filter(|number| *number != u32::MAX)
 }
 
 fn look_up(uid: Uid) -> Result<Option<User>, Failure> {
@@ -76,6 +84,13 @@ fn switch(uid: Uid, gid: Gid, user: Option<&User>) -> Result<(), Failure> {
     }
     setresgid(gid, gid, gid).map_err(failed("taking the user's group"))?;
     setresuid(uid, uid, uid).map_err(failed("becoming the user"))?;
+    let (users, groups) =
+        (getresuid().map_err(failed("telling who it is"))?, getresgid().map_err(failed("telling who it is"))?);
+    if [users.real, users.effective, users.saved] != [uid; 3]
+        || [groups.real, groups.effective, groups.saved] != [gid; 3]
+    {
+        return Err(Failure::text(Layer::Identity, format!("it did not become user {uid} and group {gid}")));
+    }
     // A change of user hides /proc/PID from that user; the maps of the new namespace are written there.
     prctl::set_dumpable(true).map_err(failed("becoming dumpable"))
 }
@@ -86,14 +101,39 @@ fn describe(uid: Uid, gid: Gid, home: Option<OsString>, from_sudo: bool) -> Resu
     let known_home = known.as_ref().map(|user| user.dir.clone());
     let known_shell = known.as_ref().map(|user| user.shell.clone().into_os_string());
     let known_name = known.map(|user| OsString::from(user.name));
-    let home = home.filter(|home| !home.is_empty()).map(PathBuf::from);
+    let known_home = known_home.filter(|home| home.is_absolute());
+    let home = home.map(PathBuf::from).filter(|home| home.is_absolute());
+    let home = home.or_else(|| known_home.clone()).unwrap_or_else(|| "/".into());
     Ok(Identity {
         uid: uid.as_raw(),
         gid: gid.as_raw(),
-        home: home.or(known_home).filter(|home| home.is_absolute()).unwrap_or_else(|| "/".into()),
+        passwd_home: known_home.filter(|known| *known != home),
+        home,
         user: known_name.or_else(|| named("USER")).unwrap_or_else(|| uid.to_string().into()),
         shell: named("SHELL").or(known_shell).unwrap_or_else(|| "/bin/sh".into()),
-        real_root: uid.is_root(),
+        real_root: geteuid().is_root(),
         from_sudo,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    macro_rules! numbers {
+        ($($test:ident: $text:literal => $number:expr;)*) => {
+            $(#[test]
+            fn $test() {
+                assert_eq!(id_number(OsStr::new($text)), $number);
+            })*
+        };
+    }
+
+    numbers! {
+        a_number_is_one: "1000" => Some(1000);
+        minus_one_is_nobody: "4294967295" => None;
+        minus_one_in_words_is_nobody: "-1" => None;
+        more_than_32_bits_is_nobody: "4294967296" => None;
+        a_name_is_no_number: "root" => None;
+    }
 }

@@ -1,8 +1,8 @@
-//! What a sandbox must not see: credential stores, sockets of the host, other terminals.
+//! What a sandbox must not see: credential stores, sockets of the host.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::os::unix::fs::FileTypeExt;
 use std::path::{Component, Path, PathBuf};
 
 use serde::Deserialize;
@@ -11,6 +11,9 @@ use super::plan::holds_url_credentials;
 
 /// Larger files are taken to hold credentials without a look.
 const CLEAN_FILE_LIMIT: u64 = 1024 * 1024;
+
+/// The most entries looked at in one root of [`stray_sockets`].
+const STRAY_ENTRIES: usize = 4096;
 
 /// `policies/credential-paths.toml`.
 #[derive(Debug, Deserialize)]
@@ -48,14 +51,15 @@ pub struct MaskError {
 
 /// The paths of every credential store that exists, symbolic links resolved.
 ///
-/// `variable` reads one variable of the launcher's environment; `needed` are directories that must stay visible: the home
+/// `homes` are all that programs may take for the user's: that of the environment and that of passwd. `variable` reads one
+/// variable of the launcher's environment; `needed` are directories that must stay visible: the home
 /// and the working directory.
 ///
 /// # Errors
 ///
 /// [`MaskError`] when a store is, or holds, one of `needed`.
 pub fn credential_paths(
-    home: &Path,
+    homes: &[&Path],
     uid: u32,
     needed: &[PathBuf],
     variable: &dyn Fn(&str) -> Option<OsString>,
@@ -66,8 +70,9 @@ pub fn credential_paths(
     for store in stores.store {
         let always = store.paths.iter().map(|pattern| (pattern, false));
         for (pattern, may_be_clean) in always.chain(store.unless_clean.iter().map(|pattern| (pattern, true))) {
-            let candidates = expand(&pattern.replace("{uid}", &uid.to_string()), home, variable);
-            for path in candidates.into_iter().flat_map(|path| existing(&path)) {
+            let pattern = pattern.replace("{uid}", &uid.to_string());
+            let candidates = homes.iter().flat_map(|home| expand(&pattern, home, variable));
+            for path in candidates.flat_map(|path| existing(&path)) {
                 if let Some(needed) = needed.iter().find(|needed| needed.starts_with(&path)) {
                     return Err(MaskError { store: store.name, path, needed: needed.clone() });
                 }
@@ -166,25 +171,41 @@ fn resolve_socket(name: &Path) -> Option<PathBuf> {
     path.symlink_metadata().ok()?.file_type().is_socket().then_some(path)
 }
 
-/// The user's other terminals: a command of the same user could read from them and write to them. A snapshot too.
-pub fn other_terminals() -> Vec<PathBuf> {
-    let own = own_terminals();
-    let entries = std::fs::read_dir("/dev/pts").into_iter().flatten().flatten();
-    let terminals = entries.filter(|entry| entry.file_name().as_bytes().iter().all(u8::is_ascii_digit));
-    terminals
-        .filter(|entry| entry.metadata().is_ok_and(|data| !own.contains(&data.rdev())))
-        .map(|entry| entry.path())
-        .collect()
+/// Sockets in and shortly below `roots`, by a walk: one that was bound by a relative name, linked, renamed or made in another
+/// network namespace is not in `/proc/net/unix` by its path. Two levels deep, no more than 4,096 entries a root, links not
+/// followed. A snapshot too.
+pub fn stray_sockets(roots: &[PathBuf]) -> Vec<PathBuf> {
+    let mut roots: Vec<&PathBuf> = roots.iter().collect();
+    roots.sort();
+    roots.dedup();
+    let mut found = Vec::new();
+    for root in roots {
+        let mut left = STRAY_ENTRIES;
+        let below = sockets_in(root, &mut left, &mut found);
+        // What lies directly in the root comes first, so that a large directory in it cannot hide it.
+        below.iter().for_each(|directory| drop(sockets_in(directory, &mut left, &mut found)));
+    }
+    found.sort();
+    found.dedup();
+    found
 }
 
-/// The device numbers of the controlling terminal and of the standard descriptors.
-fn own_terminals() -> Vec<u64> {
-    // The seventh field; the second, the program's name, may hold blanks and ends with the last parenthesis.
-    let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
-    let controlling =
-        stat.rsplit(')').next().and_then(|rest| rest.split_whitespace().nth(4)).and_then(|n| n.parse().ok());
-    let standard = (0..3).filter_map(|number| std::fs::metadata(format!("/proc/self/fd/{number}")).ok());
-    controlling.into_iter().chain(standard.map(|data| data.rdev())).collect()
+/// Notes the sockets in one directory; answers with the directories in it.
+fn sockets_in(directory: &Path, left: &mut usize, found: &mut Vec<PathBuf>) -> Vec<PathBuf> {
+    let mut below = Vec::new();
+    if *left == 0 {
+        return below;
+    }
+    // The type comes with the entry, so that nothing need be looked at by its name.
+    for entry in std::fs::read_dir(directory).into_iter().flatten().flatten().take(*left) {
+        *left -= 1;
+        match entry.file_type() {
+            Ok(kind) if kind.is_socket() => found.push(entry.path()),
+            Ok(kind) if kind.is_dir() => below.push(entry.path()),
+            Ok(_) | Err(_) => {}
+        }
+    }
+    below
 }
 
 #[cfg(test)]
@@ -213,7 +234,7 @@ mod tests {
 
         fn masks(&self, variables: &[(&str, &str)]) -> Result<Vec<PathBuf>, MaskError> {
             let read = |name: &str| variables.iter().find(|(known, _)| *known == name).map(|(_, value)| value.into());
-            let masks = credential_paths(&self.0, 1, &[self.0.clone(), self.0.join("work")], &read)?;
+            let masks = credential_paths(&[&self.0], 1, &[self.0.clone(), self.0.join("work")], &read)?;
             Ok(masks.into_iter().filter(|path| path.starts_with(&self.0)).collect())
         }
     }
@@ -231,6 +252,14 @@ mod tests {
         let netrc = home.file(".netrc", "");
         home.file(".bashrc", "");
         assert_eq!(home.masks(&[]).unwrap(), [netrc, home.0.join(".ssh")]);
+    }
+
+    #[test]
+    fn every_home_is_looked_into() {
+        let (home, other) = (Home::new("first"), Home::new("second"));
+        let keys = [home.file(".ssh/id", ""), other.file(".ssh/id", "")].map(|key| key.parent().unwrap().to_owned());
+        let masks = credential_paths(&[&home.0, &other.0], 1, &[], &|_| None).unwrap();
+        assert!(keys.iter().all(|key| masks.contains(key)), "{masks:?}");
     }
 
     #[test]
@@ -265,6 +294,17 @@ mod tests {
         home.file("work/x", "");
         let refused = home.masks(&[("GNUPGHOME", home.0.to_str().unwrap())]).unwrap_err();
         assert!(refused.to_string().contains("gnupg"), "{refused}");
+    }
+
+    #[test]
+    fn stray_sockets_are_found_two_levels_deep() {
+        let home = Home::new("stray");
+        home.file("a/b/c/plain", "");
+        let sockets = ["top", "a/one", "a/b/two"].map(|name| home.0.join(name));
+        let _listeners = sockets.each_ref().map(|socket| UnixListener::bind(socket).unwrap());
+        symlink(&sockets[2], home.0.join("a/link")).unwrap();
+        assert_eq!(stray_sockets(&[home.0.clone(), home.0.clone()]), [home.0.join("a/one"), home.0.join("top")]);
+        assert!(stray_sockets(&[home.0.join("absent")]).is_empty());
     }
 
     #[test]

@@ -2,7 +2,7 @@
 //!
 //! The calls, all on the main thread, in this order:
 //!
-//! 1. [`become_invoking_user`], while nothing is read but names;
+//! 1. [`become_invoking_user`], while nothing is read but names; then [`check_standard_streams`];
 //! 2. [`clone_sandbox`], before any thread exists and before any secret is read: pid 1 has a copy of this memory;
 //! 3. [`Newborn::configure`] with a [`Plan`]; the answer is the [`Listeners`] to accept on;
 //! 4. [`Newborn::release`] when the proxy accepts;
@@ -18,6 +18,7 @@ mod control;
 mod diagnose;
 mod identity;
 mod masks;
+mod mountinfo;
 mod mounts;
 mod namespace;
 mod netlink;
@@ -25,12 +26,15 @@ mod network;
 mod nftables;
 mod overrides;
 mod pid1;
+mod pins;
 mod plan;
 mod private;
 pub mod probe;
 mod root;
 mod seccomp;
+mod streams;
 mod supervise;
+mod terminals;
 
 use std::fmt::Display;
 use std::net::{TcpListener, UdpSocket};
@@ -47,11 +51,14 @@ pub use checks::{Bounds, CheckError, guard_audit, guard_secret, may_reread, work
 pub use control::{CaptureMode, Layer};
 pub use diagnose::LaunchError;
 pub use identity::{Identity, become_invoking_user};
-pub use masks::{MaskError, credential_paths, host_sockets, other_terminals};
+pub use masks::{MaskError, credential_paths, host_sockets, stray_sockets};
+pub use mountinfo::everywhere;
 pub use namespace::variable_names;
 pub use network::{CAPTURE_PORT, EXPLICIT_PORT, OWN_IPV4, OWN_IPV6};
+pub use pins::pins;
 pub use plan::{EnvironmentError, PRIVATE_DIRECTORY, Placed, Plan, environment};
 pub use private::private_directories;
+pub use streams::check_standard_streams;
 pub use supervise::ExitStatus;
 
 use child::Inherited;

@@ -1,7 +1,8 @@
 //! The file system of a sandbox: a fresh /proc, private directories, files of ours, masks.
 //!
 //! The order matters. /proc comes first, since everything after it names descriptors through it. What the private
-//! directories are to give back is opened before they cover it. Masks come last, so that they cover what was given back.
+//! directories are to give back is opened before they cover it. Pins come before masks, which they
+//! would cover. Masks come last, so that they cover what was given back.
 
 use std::ffi::{CString, OsStr};
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -15,7 +16,8 @@ use nix::sys::stat::Mode;
 
 use super::control::{Failure, Layer};
 use super::plan::{PRIVATE_DIRECTORY, Plan};
-use super::{namespace, overrides, private, root};
+use super::terminals::{self, Own};
+use super::{namespace, overrides, pins, private, root};
 
 /// Where the empty file, the empty directory and the files of ours are made. Inside /run, which is private by then.
 pub(super) const STAGE: &str = "/run/sandbox-proxy";
@@ -30,8 +32,9 @@ pub(super) fn fresh_proc() -> Result<(), Failure> {
         .map_err(|errno| Failure::new(Layer::Proc, "mounting a fresh /proc", errno))
 }
 
-/// Does all the rest. Every failure is final: a mount that is missing hides nothing.
-pub(super) fn set_up(plan: &Plan) -> Result<(), Failure> {
+/// Does all the rest. Every failure is final: a mount that is missing hides nothing. What it answers with must be kept as
+/// long as the sandbox lives.
+pub(super) fn set_up(plan: &Plan) -> Result<Vec<OwnedFd>, Failure> {
     private::set_up(plan)?;
     let stage = Path::new(STAGE);
     tmpfs(stage, "mode=755")?;
@@ -44,17 +47,21 @@ pub(super) fn set_up(plan: &Plan) -> Result<(), Failure> {
     for overlay in overlays {
         overlay.mount()?;
     }
+    let own_terminals = Own::find()?;
     if plan.real_root {
         root::private_devices()?;
     }
-    for mask in &plan.masks {
-        hide(Path::new(mask), &directory, &file)?;
+    let terminals = terminals::set_up(&own_terminals, plan.real_root)?;
+    let pins = pins::set_up(plan)?;
+    for mask in plan.masks.iter().map(Path::new).chain(terminals.others.iter().map(PathBuf::as_path)) {
+        hide(mask, &directory, &file)?;
     }
     seal_sys()?;
     if plan.real_root {
-        root::limit_writes(Path::new(&plan.directory))?;
+        root::limit_writes(plan, &pins)?;
     }
-    enter(plan)
+    enter(plan)?;
+    Ok(terminals.kept)
 }
 
 /// An empty file system of our own on a directory.

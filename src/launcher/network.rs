@@ -81,6 +81,10 @@ pub(super) fn set_up() -> Result<Sockets, Failure> {
     write_setting("net/ipv4/ip_unprivileged_port_start", "0")?;
     // With every address local the kernel itself would answer a ping of any; that is no leak, but it misleads.
     write_setting("net/ipv4/icmp_echo_ignore_all", "1")?;
+    let ipv6_echo = "net/ipv6/icmp/echo_ignore_all";
+    if Path::new("/proc/sys").join(ipv6_echo).exists() {
+        write_setting(ipv6_echo, "1")?;
+    }
     let dns_udp = wildcards(53, ipv6).map(|address| open(address, Kind::Datagram)).collect::<Result<_, _>>()?;
     let dns_tcp = wildcards(53, ipv6).map(|address| open(address, Kind::Stream)).collect::<Result<_, _>>()?;
     let explicit = both(Ipv4Addr::LOCALHOST, Ipv6Addr::LOCALHOST, EXPLICIT_PORT, ipv6);

@@ -45,7 +45,7 @@ fn live(control: &Control, inherited: &Inherited) -> Result<(), Failure> {
     tell(control, &Report::Listening(sockets.counts()), &sockets.descriptors())?;
     // Closed here: when the proxy is gone, a connection must be refused, not wait in a queue that nobody serves.
     drop(sockets);
-    mounts::set_up(&plan)?;
+    let _kept = mounts::set_up(&plan)?;
     tell(control, &Report::Ready, &[])?;
     let Some((Order::Release, _)) = next(control)? else { return Ok(()) };
     confine::drop_privileges()?;

@@ -27,6 +27,8 @@ pub struct Plan {
     pub placed: Vec<Placed>,
     /// What the command must not see: a directory becomes an empty one, anything else an empty file.
     pub masks: Vec<OsString>,
+    /// Directories that must keep their names: see [`super::pins()`].
+    pub pins: Vec<OsString>,
     /// `$XDG_RUNTIME_DIR`, which becomes an empty directory of the sandbox's own.
     pub runtime_directory: Option<OsString>,
     /// Directories under /run that the command needs nevertheless: those of `PATH`, and the working directory.
@@ -224,6 +226,7 @@ mod tests {
                 Placed { path: "/c".into(), content: vec![0, 255] },
             ],
             masks: vec!["/m".into()],
+            pins: vec!["/p".into()],
             runtime_directory: None,
             kept: Vec::new(),
             private_tmp: false,

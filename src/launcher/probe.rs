@@ -106,7 +106,7 @@ fn body(control: &Control, _: &Inherited) -> ! {
 fn try_all() -> Vec<(Part, Tried)> {
     let mut findings = vec![(Part::Proc, Tried::required(mounts::fresh_proc()))];
     try_network(&mut findings);
-    findings.push((Part::Mounts, Tried::required(mounts::set_up(&nothing()))));
+    findings.push((Part::Mounts, Tried::required(mounts::set_up(&nothing()).map(drop))));
     findings.push((Part::Overlay, overlay()));
     findings.push((Part::Privileges, Tried::required(confine::drop_privileges())));
     findings.push((Part::Landlock, landlock()));
@@ -148,6 +148,7 @@ fn nothing() -> Plan {
         ports: Vec::new(),
         placed: Vec::new(),
         masks: Vec::new(),
+        pins: Vec::new(),
         runtime_directory: None,
         kept: Vec::new(),
         private_tmp: false,

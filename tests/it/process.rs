@@ -21,6 +21,7 @@ cases![
     ctrl_z_and_fg,
     window_size,
     dev_tty,
+    the_terminal_keeps_its_name,
     a_shell_inside_has_job_control,
     hundred_megabytes,
     closed_standard_input,
@@ -139,6 +140,15 @@ fn dev_tty() {
     terminal.expect("ready");
     terminal.send("something\n");
     terminal.expect("typed something");
+    assert_eq!(code(terminal.wait()), 0);
+}
+
+fn the_terminal_keeps_its_name() {
+    let script = "echo \"name=$(tty)\"; echo opened > \"$(tty)\"; tty < /dev/tty";
+    let mut terminal = Terminal::start(&Run::new().script(script).to_command());
+    terminal.expect(&format!("name={}\r\n", terminal.name()));
+    terminal.expect("opened");
+    terminal.expect("/dev/tty");
     assert_eq!(code(terminal.wait()), 0);
 }
 

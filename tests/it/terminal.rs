@@ -69,6 +69,11 @@ impl Terminal {
         Pid::from_raw(self.child.as_ref().expect("it runs").id() as i32)
     }
 
+    /// Its name outside.
+    pub fn name(&self) -> String {
+        nix::unistd::ttyname(&self.line).unwrap().display().to_string()
+    }
+
     /// Changes the size of the window.
     pub fn resize(&self, rows: u16, columns: u16) {
         let sizes = [rows.to_string(), columns.to_string()];
