@@ -9,11 +9,10 @@ use std::time::Duration;
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::{Semaphore, mpsc, watch};
 
-use crate::audit::{self, Audit, Summary};
+use crate::audit::{self, Summary};
 use crate::dns::{Resolver, ResolverError};
 use crate::proxy::Worker;
 use crate::proxy::capture::dns::Responder;
-use crate::proxy::capture::names::Synthetic;
 use crate::proxy::capture::transparent::{self, Arrival, Entrance};
 use crate::proxy::pool::Pool;
 use crate::sandboxes::Sandbox;
@@ -43,14 +42,10 @@ pub struct Parts {
     pub sandbox: Arc<Sandbox>,
     /// What upstreams must chain to.
     pub upstream_tls: Arc<UpstreamTls>,
-    /// Whom to ask for names; empty for the host's own.
-    pub nameservers: Vec<SocketAddr>,
     /// Where audit rows go.
     pub audit: Option<Box<dyn Write + Send>>,
     /// Connections at a time; further ones wait.
     pub max_connections: usize,
-    /// Threads.
-    pub workers: usize,
 }
 
 /// A proxy that runs.
@@ -71,36 +66,53 @@ pub enum StartError {
     Resolver(#[from] ResolverError),
 }
 
+/// The slow part of a start, which depends on nothing else and so can be done beside the rest: runtimes, and a resolver in
+/// each.
+pub struct Prepared(Vec<(Runtime, Resolver)>);
+
+/// Prepares as many threads as asked for, but one at least.
+///
+/// # Errors
+/// [`StartError`].
+pub fn prepare(threads: usize, nameservers: &[SocketAddr]) -> Result<Prepared, StartError> {
+    let one = |_| {
+        let runtime = Builder::new_current_thread().enable_all().build()?;
+        let resolver = {
+            let _inside = runtime.enter();
+            Resolver::new(nameservers)?
+        };
+        Ok((runtime, resolver))
+    };
+    (0..threads.max(1)).map(one).collect::<Result<_, StartError>>().map(Prepared)
+}
+
 /// Starts the proxy's threads. When it returns, the listeners are being served.
 ///
 /// # Errors
 /// [`StartError`]; nothing runs then.
-pub fn start(parts: Parts, entrances: Entrances) -> Result<Running, StartError> {
-    let runtimes: Vec<Runtime> = (0..parts.workers.max(1))
-        .map(|_| Builder::new_current_thread().enable_all().build())
-        .collect::<io::Result<_>>()?;
+pub fn start(prepared: Prepared, parts: Parts, entrances: Entrances) -> Result<Running, StartError> {
     let (audit, writer) = audit::start(parts.audit)?;
-    let shared = Shared {
-        sandbox: parts.sandbox,
-        upstream_tls: parts.upstream_tls,
-        nameservers: parts.nameservers,
-        audit,
-        names: Arc::default(),
-    };
+    let names = Arc::default();
     let (stop, stopped) = watch::channel(false);
-    let (senders, receivers): (Vec<_>, Vec<_>) = runtimes.iter().map(|_| mpsc::channel(ARRIVALS)).unzip();
+    let (senders, receivers): (Vec<_>, Vec<_>) = prepared.0.iter().map(|_| mpsc::channel(ARRIVALS)).unzip();
     let slots = Arc::new(Semaphore::new(parts.max_connections));
     // Each listener holds the slot of its next connection.
     let free_at_rest = parts.max_connections.saturating_sub(entrances.tcp.len());
     let mut entrances = Some(entrances);
     let mut workers = Vec::new();
-    for (runtime, arrivals) in runtimes.into_iter().zip(receivers) {
-        let worker = shared.worker(&runtime)?;
-        runtime.spawn(transparent::serve(Arc::clone(&worker), Arc::clone(&shared.names), arrivals));
+    for ((runtime, resolver), arrivals) in prepared.0.into_iter().zip(receivers) {
+        let worker = Arc::new(Worker {
+            sandbox: Arc::clone(&parts.sandbox),
+            resolver,
+            upstream_tls: Arc::clone(&parts.upstream_tls),
+            audit: audit.clone(),
+            pool: Arc::new(Pool::default()),
+        });
+        runtime.spawn(transparent::serve(Arc::clone(&worker), Arc::clone(&names), arrivals));
         runtime.spawn(sweep(Arc::clone(&worker.pool)));
         if let Some(entrances) = entrances.take() {
             let _inside = runtime.enter();
-            listen(entrances, &slots, &senders, &Responder::new(worker, Arc::clone(&shared.names)))?;
+            listen(entrances, &slots, &senders, &Responder::new(worker, Arc::clone(&names)))?;
         }
         let (mut stopped, slots, all) = (stopped.clone(), Arc::clone(&slots), free_at_rest as u32);
         workers.push(std::thread::Builder::new().name("proxy".into()).spawn(move || {
@@ -125,27 +137,6 @@ impl Running {
             }
         }
         self.writer.finish()
-    }
-}
-
-struct Shared {
-    sandbox: Arc<Sandbox>,
-    upstream_tls: Arc<UpstreamTls>,
-    nameservers: Vec<SocketAddr>,
-    audit: Audit,
-    names: Arc<Synthetic>,
-}
-
-impl Shared {
-    fn worker(&self, runtime: &Runtime) -> Result<Arc<Worker>, ResolverError> {
-        let _inside = runtime.enter();
-        Ok(Arc::new(Worker {
-            sandbox: Arc::clone(&self.sandbox),
-            resolver: Resolver::new(&self.nameservers)?,
-            upstream_tls: Arc::clone(&self.upstream_tls),
-            audit: self.audit.clone(),
-            pool: Arc::new(Pool::default()),
-        }))
     }
 }
 

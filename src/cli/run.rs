@@ -94,8 +94,7 @@ fn try_run(args: &RunArgs) -> Result<u8> {
     launcher::check_standard_streams()?;
     let newborn = launcher::clone_sandbox()?;
     // From here on there is a child; an error on the way drops `newborn`, which ends it.
-    let (parts, entrances) = prepare(args, opened, &identity, &newborn)?;
-    let running = app::start(parts, entrances)?;
+    let running = start(args, opened, &identity, &newborn)?;
     let ended = newborn.release().map(|()| newborn.supervise(None));
     conclude(running, args.quiet, ended?.code())
 }
@@ -167,26 +166,28 @@ fn read_ca(path: &Path) -> Result<NamedPem> {
     Ok(NamedPem { name, bytes })
 }
 
-/// Reads the secrets, makes the sandbox's authority and everything that pid 1 needs, and has it set up.
-fn prepare(args: &RunArgs, opened: Opened, identity: &Identity, newborn: &Newborn) -> Result<(Parts, Entrances)> {
+/// Makes the sandbox's authority and everything that pid 1 needs, has it set up, reads the secrets, and starts the proxy.
+/// What does not depend on each other is done side by side: the start is what a person waits for.
+fn start(args: &RunArgs, opened: Opened, identity: &Identity, newborn: &Newborn) -> Result<Running> {
     let Opened { compiled, sources, audit, upstream_ca } = opened;
-    let id = SandboxId::from_bits(random_bits()?);
-    let ca = Arc::new(SandboxCa::generate(&id)?);
-    let plan = plan(args, identity, &compiled.policy, &sources, audit.as_ref(), &id, &ca)?;
-    let upstream_tls = Arc::new(UpstreamTls::new(&upstream_ca, &|name| std::env::var_os(name))?);
-    let injector = injector(&compiled.policy, &sources)?;
-    let leaves = LeafConfigs::new(ca, LeafLimits::default())?;
-    let sandbox = Arc::new(Sandbox { id, policy: Arc::new(compiled.policy), leaves, injector });
-    let entrances = entrances(newborn.configure(&plan)?);
-    let parts = Parts {
-        sandbox,
-        upstream_tls,
-        nameservers: args.nameserver.clone(),
-        audit: audit.map(|(_, file)| Box::new(file) as Box<dyn Write + Send>),
-        max_connections: connections(newborn.descriptor_limit, args.quiet)?,
-        workers: std::thread::available_parallelism().map_or(1, |cores| (cores.get() / 4).clamp(1, 4)),
-    };
-    Ok((parts, entrances))
+    let max_connections = connections(newborn.descriptor_limit, args.quiet)?;
+    let threads = std::thread::available_parallelism().map_or(1, |cores| (cores.get() / 4).clamp(1, 4));
+    std::thread::scope(|scope| {
+        let beside = scope.spawn(|| {
+            let upstream_tls = UpstreamTls::new(&upstream_ca, &|name| std::env::var_os(name))?;
+            Ok::<_, anyhow::Error>((Arc::new(upstream_tls), app::prepare(threads, &args.nameserver)?))
+        });
+        let id = SandboxId::from_bits(random_bits()?);
+        let ca = Arc::new(SandboxCa::generate(&id)?);
+        let plan = plan(args, identity, &compiled.policy, &sources, audit.as_ref(), &id, &ca)?;
+        let entrances = entrances(newborn.configure(&plan)?);
+        let injector = injector(&compiled.policy, &sources)?;
+        let leaves = LeafConfigs::new(ca, LeafLimits::default())?;
+        let (upstream_tls, prepared) = beside.join().map_err(|_| anyhow!("a thread of the start has panicked"))??;
+        let sandbox = Arc::new(Sandbox { id, policy: Arc::new(compiled.policy), leaves, injector });
+        let audit = audit.map(|(_, file)| Box::new(file) as Box<dyn Write + Send>);
+        Ok(app::start(prepared, Parts { sandbox, upstream_tls, audit, max_connections }, entrances)?)
+    })
 }
 
 /// Every secret that a binding uses, read now: one that is missing stops the start.

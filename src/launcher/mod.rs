@@ -127,7 +127,7 @@ fn make(body: fn(&Control, &Inherited) -> !) -> Result<Newborn, Failure> {
 }
 
 impl Newborn {
-    /// Sends the plan; pid 1 makes the network and the mounts. Call it when the plan is final: once.
+    /// Sends the plan and takes the listeners in; pid 1 goes on with the mounts. Call it when the plan is final: once.
     ///
     /// # Errors
     ///
@@ -136,15 +136,18 @@ impl Newborn {
         self.set_up(plan).map_err(|failure| explain(failure, &Host::read()))
     }
 
-    /// Starts the command; returns when it has become its program. Standard input and output are the command's alone
-    /// from here on: this process would keep a pipe open that the command has closed.
+    /// Waits for the mounts and starts the command; returns when it has become its program. Standard input and output are
+    /// the command's alone from here on: this process would keep a pipe open that the command has closed.
     ///
     /// # Errors
     ///
     /// [`LaunchError::Command`] when the program is missing or cannot be run; else the layer that failed.
     pub fn release(&self) -> Result<(), LaunchError> {
         let start = || {
-            self.order(&Order::Release, &[])?;
+            match self.report()? {
+                (Report::Ready, _) => self.order(&Order::Release, &[])?,
+                (other, _) => return Err(unexpected(&other)),
+            }
             match self.report()? {
                 (Report::Started, _) => let_go_of_pipes(),
                 other => Err(unexpected(&other.0)),
@@ -162,12 +165,8 @@ impl Newborn {
     fn set_up(&self, plan: &Plan) -> Result<Listeners, Failure> {
         let memory = write_plan(plan).map_err(|error| Failure::io(Layer::Control, "writing the plan", &error))?;
         self.order(&Order::Configure, &[memory.as_raw_fd()])?;
-        let listeners = match self.report()? {
-            (Report::Listening(counts), descriptors) => sort(counts, descriptors)?,
-            (other, _) => return Err(unexpected(&other)),
-        };
         match self.report()? {
-            (Report::Ready, _) => Ok(listeners),
+            (Report::Listening(counts), descriptors) => sort(counts, descriptors),
             (other, _) => Err(unexpected(&other)),
         }
     }
