@@ -53,8 +53,9 @@ pub(super) fn set_up(plan: &Plan) -> Result<Vec<OwnedFd>, Failure> {
     }
     let terminals = terminals::set_up(&own_terminals, plan.real_root)?;
     let pins = pins::set_up(plan)?;
-    for mask in plan.masks.iter().map(Path::new).chain(terminals.others.iter().map(PathBuf::as_path)) {
-        hide(mask, &directory, &file)?;
+    let masks = plan.masks.iter().map(PathBuf::from).chain(terminals.others).chain(other_procs()?);
+    for mask in masks {
+        hide(&mask, &directory, &file)?;
     }
     seal_sys()?;
     if plan.real_root {
@@ -112,6 +113,12 @@ fn seal(stage: &Path) -> Result<(), Failure> {
     let none: Option<&str> = None;
     let flags = MsFlags::MS_REMOUNT | MsFlags::MS_RDONLY | MsFlags::MS_NOSUID | MsFlags::MS_NODEV;
     mount(none, stage, none, flags, none).map_err(|errno| failed("sealing", stage, &errno.into()))
+}
+
+/// Where the host's processes are shown besides /proc, such as in the tree of a chroot: command lines hold secrets.
+fn other_procs() -> Result<impl Iterator<Item = PathBuf>, Failure> {
+    let others = root::mounts()?.into_iter().filter(|mount| mount.kind == "proc" && !mount.point.starts_with("/proc"));
+    Ok(others.map(|mount| mount.point))
 }
 
 /// Makes /sys read-only: a user may own control groups in it, and by them freeze or kill what runs outside.

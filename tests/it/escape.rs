@@ -39,6 +39,7 @@ cases![
     connected_unix_stream_as_standard_input,
     mounts_below_the_working_directory,
     kernel_files_below_the_working_directory,
+    processes_shown_by_another_mount,
     terminals_of_others,
     masked_files_shown_by_another_mount,
     moving_the_directory_of_the_audit,
@@ -348,6 +349,13 @@ try:
 except OSError as error:
     print('refused:', error)";
     run.python(attempt).run().expect_code(0).expect_stdout("refused:");
+}
+
+fn processes_shown_by_another_mount() {
+    let run = Run::new();
+    let _bound = Bound::new(Path::new("/proc"), run.outside().join("processes"));
+    let listing = format!("ls {}/processes", run.outside().display());
+    assert_eq!(run.script(&listing).run().expect_code(0).stdout, "");
 }
 
 fn terminals_of_others() {
