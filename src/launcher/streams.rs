@@ -85,7 +85,7 @@ fn is_connected_pair(descriptor: BorrowedFd<'_>) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use std::net::{TcpListener, TcpStream, UdpSocket};
+    use std::net::{TcpListener, UdpSocket};
     use std::os::fd::OwnedFd;
     use std::os::unix::fs::OpenOptionsExt;
     use std::os::unix::net::{UnixDatagram, UnixStream};
@@ -96,13 +96,8 @@ mod tests {
         File::open(path).unwrap().into()
     }
 
-    fn unconnected() -> OwnedFd {
-        socket2::Socket::new(Domain::UNIX, Type::STREAM, None).unwrap().into()
-    }
-
-    fn connected() -> OwnedFd {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        TcpStream::connect(listener.local_addr().unwrap()).unwrap().into()
+    fn unconnected(domain: Domain) -> OwnedFd {
+        socket2::Socket::new(domain, Type::STREAM, None).unwrap().into()
     }
 
     fn place() -> OwnedFd {
@@ -133,8 +128,8 @@ mod tests {
         a_hung_up_terminal_passes: nix::pty::openpty(None, None).unwrap().slave => true;
         a_connected_unix_stream_passes: UnixStream::pair().unwrap().0.into() => true;
         a_unix_datagram_does_not: UnixDatagram::pair().unwrap().0.into() => false;
-        an_unconnected_unix_stream_does_not: unconnected() => false;
-        a_tcp_connection_does_not: connected() => false;
+        an_unconnected_unix_stream_does_not: unconnected(Domain::UNIX) => false;
+        a_tcp_socket_does_not: unconnected(Domain::IPV4) => false;
         a_tcp_listener_does_not: TcpListener::bind("127.0.0.1:0").unwrap().into() => false;
         a_udp_socket_does_not: UdpSocket::bind("127.0.0.1:0").unwrap().into() => false;
         a_directory_does_not: open("/") => false;
