@@ -203,7 +203,7 @@ pub(super) fn write_plan(plan: &Plan) -> std::io::Result<OwnedFd> {
 pub(super) fn read_plan(memory: OwnedFd) -> std::io::Result<Plan> {
     let mut file = std::fs::File::from(memory);
     std::io::Seek::rewind(&mut file)?;
-    let mut bytes = Vec::new();
+    let mut bytes = Vec::with_capacity(usize::try_from(file.metadata()?.len()).unwrap_or_default());
     file.read_to_end(&mut bytes)?;
     let end = bytes.iter().position(|byte| *byte == b'\n').ok_or(std::io::ErrorKind::InvalidData)?;
     let (mut plan, lengths): (Plan, Vec<usize>) = serde_json::from_slice(&bytes[..end])?;

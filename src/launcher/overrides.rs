@@ -34,22 +34,38 @@ pub(super) fn prepare(plan: &Plan, stage: &Path) -> Result<Vec<Override>, Failur
         (etc.join("hosts"), hosts_file(&plan.host_name)),
         (etc.join("hostname"), format!("{}\n", plan.host_name)),
     ];
-    let own = own.into_iter().map(|(path, content)| (path, content.into_bytes()));
-    let placed = plan.placed.iter().map(|placed| (PathBuf::from(&placed.path), placed.content.clone()));
     let mut trees: BTreeMap<PathBuf, PathBuf> = BTreeMap::new();
-    for (path, content) in own.chain(placed) {
-        if is_private_file(&path) {
-            write_below(&path, &content)?;
-            continue;
+    for (path, content) in own {
+        write_below(&place(&path, stage, &mut trees)?, content.as_bytes())?;
+    }
+    for placed in &plan.placed {
+        let mut written: Option<PathBuf> = None;
+        for path in &placed.paths {
+            let target = place(Path::new(path), stage, &mut trees)?;
+            match &written {
+                None => write_below(&target, &placed.content)?,
+                // The stage is one file system, so a second name costs nothing.
+                Some(first) => link_below(first, &target)?,
+            }
+            written.get_or_insert(target);
         }
-        let path = resolved(&path)?;
-        let directory = if path.starts_with(etc) { etc } else { path.parent().unwrap_or(etc) };
-        let count = trees.len();
-        let ours = trees.entry(directory.to_owned()).or_insert_with(|| stage.join(format!("override-{count}")));
-        let inside = path.strip_prefix(directory).map_err(|_| misplaced(&path))?;
-        write_below(&ours.join(inside), &content)?;
     }
     Ok(trees.into_iter().map(|(directory, ours)| Override { directory, ours }).collect())
+}
+
+/// Where on the stage a file of ours is made: in its own place below the private directory, else in a tree in the shape of
+/// the directory that it will cover.
+fn place(path: &Path, stage: &Path, trees: &mut BTreeMap<PathBuf, PathBuf>) -> Result<PathBuf, Failure> {
+    if is_private_file(path) {
+        return Ok(path.to_owned());
+    }
+    let etc = Path::new("/etc");
+    let path = resolved(path)?;
+    let directory = if path.starts_with(etc) { etc } else { path.parent().unwrap_or(etc) };
+    let count = trees.len();
+    let ours = trees.entry(directory.to_owned()).or_insert_with(|| stage.join(format!("override-{count}")));
+    let inside = path.strip_prefix(directory).map_err(|_| misplaced(&path))?;
+    Ok(ours.join(inside))
 }
 
 /// The path with the links of its directory followed; the file itself may be a link, and is replaced as such.
@@ -64,9 +80,18 @@ fn misplaced(path: &Path) -> Failure {
 }
 
 fn write_below(path: &Path, content: &[u8]) -> Result<(), Failure> {
-    let parent = path.parent().ok_or_else(|| misplaced(path))?;
-    made(parent, std::fs::create_dir_all(parent))?;
+    make_parent(path)?;
     made(path, std::fs::write(path, content))
+}
+
+fn link_below(first: &Path, path: &Path) -> Result<(), Failure> {
+    make_parent(path)?;
+    made(path, std::fs::hard_link(first, path))
+}
+
+fn make_parent(path: &Path) -> Result<(), Failure> {
+    let parent = path.parent().ok_or_else(|| misplaced(path))?;
+    made(parent, std::fs::create_dir_all(parent))
 }
 
 impl Override {

@@ -42,8 +42,9 @@ pub struct Plan {
 /// A file with content of ours.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Placed {
-    /// Absolute. Below [`PRIVATE_DIRECTORY`], or over a file of the system, whose directory must exist.
-    pub path: OsString,
+    /// Where it is to be found, absolute: below [`PRIVATE_DIRECTORY`], or over files of the system, whose directories must
+    /// exist. Not empty.
+    pub paths: Vec<OsString>,
     /// Travels beside the plan, not in it.
     #[serde(skip)]
     pub content: Vec<u8>,
@@ -221,9 +222,9 @@ mod tests {
             host_name: "h".to_owned(),
             ports: vec![443],
             placed: vec![
-                Placed { path: "/a".into(), content: b"one\ntwo".to_vec() },
-                Placed { path: "/b".into(), content: Vec::new() },
-                Placed { path: "/c".into(), content: vec![0, 255] },
+                Placed { paths: vec!["/a".into(), "/d".into()], content: b"one\ntwo".to_vec() },
+                Placed { paths: vec!["/b".into()], content: Vec::new() },
+                Placed { paths: vec!["/c".into()], content: vec![0, 255] },
             ],
             masks: vec!["/m".into()],
             pins: vec!["/p".into()],

@@ -6,7 +6,7 @@ use std::fs::File;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result, anyhow, ensure};
+use anyhow::{Context, Result, ensure};
 
 use crate::credentials::source::Source;
 use crate::launcher::{self, Identity, Placed, Plan};
@@ -80,15 +80,12 @@ fn trust_in(ca: &SandboxCa, environment: &mut BTreeMap<OsString, OsString>) -> R
         environment.remove(OsStr::new(name));
     }
     environment.extend(trust.env.into_iter().map(|(name, value)| (name.into(), value)));
-    let mut placed = Vec::new();
-    for replaced in trust.overrides {
-        let content = trust.files.iter().find(|file| file.name == replaced.file).map(|file| file.bytes.clone());
-        let content = content.ok_or_else(|| anyhow!("certs/trust.toml names no content {}", replaced.file))?;
-        placed.push(Placed { path: replaced.path.into_os_string(), content });
-    }
-    let own = trust.files.into_iter();
-    placed.extend(own.map(|file| Placed { path: directory.join(file.name).into_os_string(), content: file.bytes }));
-    Ok(placed)
+    let place = |file: trust::TrustFile| {
+        let covered = trust.overrides.iter().filter(|covered| covered.file == file.name).map(|covered| &covered.path);
+        let paths = std::iter::once(&directory.join(&file.name)).chain(covered).map(|path| path.into()).collect();
+        Placed { paths, content: file.bytes }
+    };
+    Ok(trust.files.into_iter().map(place).collect())
 }
 
 /// What the command must not see.
