@@ -106,13 +106,17 @@ attempt("60 KB", lambda: large("60 KB", line + b"Cookie: " + b"x" * 60000 + b"\r
 attempt("1 MB", lambda: large("1 MB", line + b"X: " + b"x" * 1000000 + b"\r\n\r\n", TOO_LARGE))
 attempt("5000", lambda: large("5000", line + b"X: 1\r\n" * 5000 + b"\r\n", TOO_LARGE))
 attempt("target", lambda: large("a target of 100 KB", b"GET /" + b"x" * 100000 + line[5:] + b"\r\n", TOO_LARGE))
+def refused(fields):
+    h2 = H2(tls(HOST, ("h2",)))
+    try:
+        answer = h2.answer(h2.send(HOST, fields=fields))
+    except OSError:
+        # The connection may be ended while the head is still being written.
+        return True
+    return answer["status"] in (400, 431) or answer["reset"] is not None or h2.gone
 def h2():
-    h2 = H2(tls(HOST, ("h2",)))
-    answer = h2.answer(h2.send(HOST, fields=[(f"x-{i}", "x" * 20000) for i in range(15)]))
-    check("300 KB over h2", answer["status"] in (400, 431) or answer["reset"] is not None or h2.gone, True)
-    h2 = H2(tls(HOST, ("h2",)))
-    answer = h2.answer(h2.send(HOST, fields=[(f"x-{i}", "1") for i in range(5000)]))
-    check("5000 over h2", answer["status"] in (400, 431) or answer["reset"] is not None or h2.gone, True)
+    check("300 KB over h2", refused([(f"x-{i}", "x" * 20000) for i in range(15)]), True)
+    check("5000 over h2", refused([(f"x-{i}", "1") for i in range(5000)]), True)
     h2 = H2(tls(HOST, ("h2",)))
     check("40 KB over h2", h2.answer(h2.send(HOST, fields=[("cookie", "x" * 40000)]))["status"], 200)
 attempt("h2", h2)

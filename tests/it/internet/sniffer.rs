@@ -1,17 +1,23 @@
 //! Sees every packet that arrives from the host: whatever its protocol, nothing leaves unseen.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, UdpSocket};
 use std::os::fd::AsRawFd;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Condvar, Mutex};
+use std::time::{Duration, Instant};
 
 use nix::sys::socket::{AddressFamily, MsgFlags, SockFlag, SockProtocol, SockType, recv, socket};
 
 use crate::rig;
 
+/// Nobody's address: a packet to it marks a moment.
+const MARK: IpAddr = IpAddr::V4(Ipv4Addr::new(11, 22, 44, 250));
+
 /// Where the packets went.
 #[derive(Default)]
 pub struct Sniffer {
     destinations: Mutex<Vec<(IpAddr, u8)>>,
+    heard: Condvar,
+    marking: Mutex<()>,
 }
 
 impl Sniffer {
@@ -29,6 +35,7 @@ impl Sniffer {
             while let Ok(length) = recv(packets.as_raw_fd(), &mut frame, MsgFlags::empty()) {
                 if let Some(packet) = destination(&frame[..length]) {
                     task.destinations.lock().unwrap().push(packet);
+                    task.heard.notify_all();
                 }
             }
         });
@@ -36,11 +43,29 @@ impl Sniffer {
         sniffer
     }
 
-    /// The IP protocol numbers of the packets that went to an address.
+    /// The IP protocol numbers of the packets that have gone to an address until now: packets are heard in their order, so a
+    /// marked one is awaited first.
     pub fn protocols_to(&self, address: &str) -> Vec<u8> {
         let address: IpAddr = address.parse().unwrap();
+        self.await_mark();
         let seen = self.destinations.lock().unwrap();
         seen.iter().filter(|(to, _)| *to == address).map(|(_, protocol)| *protocol).collect()
+    }
+}
+
+impl Sniffer {
+    fn await_mark(&self) {
+        let _alone = self.marking.lock().unwrap();
+        let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)).unwrap();
+        let marks = |seen: &[(IpAddr, u8)]| seen.iter().filter(|(to, _)| *to == MARK).count();
+        let mut seen = self.destinations.lock().unwrap();
+        let (before, deadline) = (marks(&seen), Instant::now() + Duration::from_secs(30));
+        while marks(&seen) == before {
+            assert!(Instant::now() < deadline, "the sniffer hears nothing");
+            // An error tells of an earlier mark that nobody took.
+            let _ = socket.send_to(b"mark", (MARK, 9));
+            seen = self.heard.wait_timeout(seen, Duration::from_millis(100)).unwrap().0;
+        }
     }
 }
 
