@@ -71,6 +71,8 @@ async fn echo_messages(mut stream: TokioIo<Upgraded>) -> std::io::Result<()> {
         }
         frame.extend(payload);
         stream.write_all(&frame).await?;
+        // TLS may hold the end of a long frame back until then.
+        stream.flush().await?;
         if first & 0x0f == 8 {
             return stream.shutdown().await;
         }
