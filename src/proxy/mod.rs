@@ -138,8 +138,9 @@ async fn pass(
     let names = permitted.bindings().iter().map(|&at| sandbox.policy.bindings()[at].secret_name().to_owned());
     event.bindings = names.collect();
     let credentialed = inject::inject(&sandbox.injector, permitted, upgrade.is_some())?;
-    let (mut response, lease) = upstream::send(connection, credentialed, key, row).await?;
+    let (mut response, mut lease) = upstream::send(connection, credentialed, key, row).await?;
     if response.status() == StatusCode::SWITCHING_PROTOCOLS {
+        lease.retire();
         tunnel::switch(connection, &mut response, upgrade, raw)?;
     } else {
         headers::clean_response(response.headers_mut());

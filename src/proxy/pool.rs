@@ -48,6 +48,7 @@ pub enum Handle {
 
 /// A connection lent to one request.
 pub struct Lease {
+    retired: bool,
     handle: Option<Handle>,
     peer: SocketAddr,
     reused: bool,
@@ -115,6 +116,7 @@ impl Pool {
             if !idle.handle.is_closed() && idle.since.elapsed() < IDLE_TIME {
                 let (handle, key) = (Some(Handle::Http1(idle.handle)), key.clone());
                 return Some(Lease {
+                    retired: false,
                     handle,
                     peer: idle.peer,
                     reused: true,
@@ -150,7 +152,16 @@ impl Pool {
             Handle::Http1(_) => {
                 entry.speaks_http1 = true;
                 let (handle, key) = (Some(handle), key.clone());
-                Lease { handle, peer, reused: false, key, pool: Arc::clone(self), streams: None, brake: None }
+                Lease {
+                    retired: false,
+                    handle,
+                    peer,
+                    reused: false,
+                    key,
+                    pool: Arc::clone(self),
+                    streams: None,
+                    brake: None,
+                }
             }
             Handle::Http2(handle) => {
                 entry.speaks_http1 = false;
@@ -180,6 +191,7 @@ impl Pool {
     fn lend_shared(self: &Arc<Self>, key: &Key, shared: &Shared, reused: bool) -> Lease {
         shared.streams.fetch_add(1, Ordering::Relaxed);
         Lease {
+            retired: false,
             handle: Some(Handle::Http2(shared.handle.clone())),
             peer: shared.peer,
             reused,
@@ -226,10 +238,16 @@ impl Lease {
         self.brake = brake;
     }
 
+    /// After a change of protocol: whatever comes, the connection is used for nothing else.
+    pub fn retire(&mut self) {
+        self.retired = true;
+    }
+
     /// At the end of a response. An HTTP/1 connection whose request body has not gone out whole cannot be used again.
     pub fn give_back(mut self, request_done: bool) {
         if let Some(Handle::Http1(handle)) = self.handle.take()
             && request_done
+            && !self.retired
             && !handle.is_closed()
         {
             self.pool.keep(self.key.clone(), Idle { handle, peer: self.peer, since: Instant::now() });
