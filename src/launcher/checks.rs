@@ -185,11 +185,6 @@ pub fn guard_audit(path: &Path, file: &File) -> Result<PathBuf, CheckError> {
     }
 }
 
-/// Whether what lies at `path` may be read again later: none of its ancestors is below a tree the command may write.
-pub fn may_reread(path: &Path, bounds: &Bounds) -> bool {
-    path.canonicalize().is_ok_and(|path| !bounds.writable.iter().any(|tree| path.starts_with(tree)))
-}
-
 /// The resolved path of a regular file with one name, which is still the one that was opened.
 fn opened_as(path: &Path, file: &File) -> Result<PathBuf, CheckError> {
     let unreadable = |source| CheckError::Unreadable { path: path.into(), source };
@@ -271,7 +266,6 @@ mod tests {
         let (directory, path, file) = secret("writable");
         let bounds = Bounds { writable: vec![directory.clone()], needed: Vec::new() };
         assert!(matches!(guard_secret(&path, &file, &bounds), Err(CheckError::Writable { .. })));
-        assert!(!may_reread(&path, &bounds));
         assert_eq!(guard_audit(&path, &file).unwrap(), path);
         std::fs::remove_dir_all(directory).unwrap();
     }

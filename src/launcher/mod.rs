@@ -47,7 +47,7 @@ use nix::sys::prctl;
 use nix::sys::signal::{SigHandler, SigSet, SigmaskHow, Signal, sigprocmask};
 use nix::unistd::{Pid, getegid, geteuid};
 
-pub use checks::{Bounds, CheckError, guard_audit, guard_secret, may_reread, working_directory};
+pub use checks::{Bounds, CheckError, guard_audit, guard_secret, working_directory};
 pub use control::{CaptureMode, Layer};
 pub use diagnose::LaunchError;
 pub use identity::{Identity, become_invoking_user};
