@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use tokio::runtime::{Builder, Runtime};
+use tokio::runtime::Builder;
 use tokio::sync::{Semaphore, mpsc, watch};
 
 use crate::audit::{self, Summary};
@@ -46,6 +46,10 @@ pub struct Parts {
     pub audit: Option<Box<dyn Write + Send>>,
     /// Connections at a time; further ones wait.
     pub max_connections: usize,
+    /// How many threads carry it; one at least.
+    pub threads: usize,
+    /// Who is asked for names, instead of the host's nameservers.
+    pub nameservers: Vec<SocketAddr>,
 }
 
 /// A proxy that runs.
@@ -66,41 +70,24 @@ pub enum StartError {
     Resolver(#[from] ResolverError),
 }
 
-/// The slow part of a start, which depends on nothing else and so can be done beside the rest: runtimes, and a resolver in
-/// each.
-pub struct Prepared(Vec<(Runtime, Resolver)>);
-
-/// Prepares as many threads as asked for, but one at least.
-///
-/// # Errors
-/// [`StartError`].
-pub fn prepare(threads: usize, nameservers: &[SocketAddr]) -> Result<Prepared, StartError> {
-    let one = |_| {
-        let runtime = Builder::new_current_thread().enable_all().build()?;
-        let resolver = {
-            let _inside = runtime.enter();
-            Resolver::new(nameservers)?
-        };
-        Ok((runtime, resolver))
-    };
-    (0..threads.max(1)).map(one).collect::<Result<_, StartError>>().map(Prepared)
-}
-
 /// Starts the proxy's threads. When it returns, the listeners are being served.
 ///
 /// # Errors
 /// [`StartError`]; nothing runs then.
-pub fn start(prepared: Prepared, parts: Parts, entrances: Entrances) -> Result<Running, StartError> {
+pub fn start(parts: Parts, entrances: Entrances) -> Result<Running, StartError> {
     let (audit, writer) = audit::start(parts.audit)?;
     let names = Arc::default();
     let (stop, stopped) = watch::channel(false);
-    let (senders, receivers): (Vec<_>, Vec<_>) = prepared.0.iter().map(|_| mpsc::channel(ARRIVALS)).unzip();
+    let (senders, receivers): (Vec<_>, Vec<_>) = (0..parts.threads.max(1)).map(|_| mpsc::channel(ARRIVALS)).unzip();
     let slots = Arc::new(Semaphore::new(parts.max_connections));
     // Each listener holds the slot of its next connection.
     let free_at_rest = parts.max_connections.saturating_sub(entrances.tcp.len());
     let mut entrances = Some(entrances);
     let mut workers = Vec::new();
-    for ((runtime, resolver), arrivals) in prepared.0.into_iter().zip(receivers) {
+    for arrivals in receivers {
+        let runtime = Builder::new_current_thread().enable_all().build()?;
+        let inside = runtime.enter();
+        let resolver = Resolver::new(&parts.nameservers)?;
         let worker = Arc::new(Worker {
             sandbox: Arc::clone(&parts.sandbox),
             resolver,
@@ -108,12 +95,12 @@ pub fn start(prepared: Prepared, parts: Parts, entrances: Entrances) -> Result<R
             audit: audit.clone(),
             pool: Arc::new(Pool::default()),
         });
-        runtime.spawn(transparent::serve(Arc::clone(&worker), Arc::clone(&names), arrivals));
-        runtime.spawn(sweep(Arc::clone(&worker.pool)));
+        tokio::spawn(transparent::serve(Arc::clone(&worker), Arc::clone(&names), arrivals));
+        tokio::spawn(sweep(Arc::clone(&worker.pool)));
         if let Some(entrances) = entrances.take() {
-            let _inside = runtime.enter();
             listen(entrances, &slots, &senders, &Responder::new(worker, Arc::clone(&names)))?;
         }
+        drop(inside);
         let (mut stopped, slots, all) = (stopped.clone(), Arc::clone(&slots), free_at_rest as u32);
         workers.push(std::thread::Builder::new().name("proxy".into()).spawn(move || {
             runtime.block_on(async {

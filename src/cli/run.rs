@@ -168,27 +168,21 @@ fn read_ca(path: &Path) -> Result<NamedPem> {
 }
 
 /// Makes the sandbox's authority and everything that pid 1 needs, has it set up, reads the secrets, and starts the proxy.
-/// What does not depend on each other is done side by side: the start is what a person waits for.
-fn start(args: &RunArgs, mut opened: Opened, identity: &Identity, newborn: &Newborn) -> Result<Running> {
+/// The start is what a person waits for: pid 1 makes its mounts while this process does all that the plan does not need.
+fn start(args: &RunArgs, opened: Opened, identity: &Identity, newborn: &Newborn) -> Result<Running> {
     let max_connections = connections(newborn.descriptor_limit, args.quiet)?;
     let threads = std::thread::available_parallelism().map_or(1, |cores| (cores.get() / 4).clamp(1, 4));
-    let upstream_ca = std::mem::take(&mut opened.upstream_ca);
-    std::thread::scope(|scope| {
-        let beside = scope.spawn(|| {
-            let upstream_tls = UpstreamTls::new(&upstream_ca, &|name| std::env::var_os(name))?;
-            Ok::<_, anyhow::Error>((Arc::new(upstream_tls), app::prepare(threads, &args.nameserver)?))
-        });
-        let id = SandboxId::from_bits(random_bits()?);
-        let ca = Arc::new(SandboxCa::generate(&id)?);
-        let plan = inside::plan(args, identity, &opened, &id, &ca)?;
-        let entrances = entrances(newborn.configure(&plan)?);
-        let injector = injector(&opened.compiled.policy, &opened.sources)?;
-        let leaves = LeafConfigs::new(ca, LeafLimits::default())?;
-        let (upstream_tls, prepared) = beside.join().map_err(|_| anyhow!("a thread of the start has panicked"))??;
-        let sandbox = Arc::new(Sandbox { id, policy: Arc::new(opened.compiled.policy), leaves, injector });
-        let audit = opened.audit.map(|(_, file)| Box::new(file) as Box<dyn Write + Send>);
-        Ok(app::start(prepared, Parts { sandbox, upstream_tls, audit, max_connections }, entrances)?)
-    })
+    let id = SandboxId::from_bits(random_bits()?);
+    let ca = Arc::new(SandboxCa::generate(&id)?);
+    let plan = inside::plan(args, identity, &opened, &id, &ca)?;
+    let entrances = entrances(newborn.configure(&plan)?);
+    let upstream_tls = Arc::new(UpstreamTls::new(&opened.upstream_ca, &|name| std::env::var_os(name))?);
+    let injector = injector(&opened.compiled.policy, &opened.sources)?;
+    let leaves = LeafConfigs::new(ca, LeafLimits::default())?;
+    let sandbox = Arc::new(Sandbox { id, policy: Arc::new(opened.compiled.policy), leaves, injector });
+    let audit = opened.audit.map(|(_, file)| Box::new(file) as Box<dyn Write + Send>);
+    let nameservers = args.nameserver.clone();
+    Ok(app::start(Parts { sandbox, upstream_tls, audit, max_connections, threads, nameservers }, entrances)?)
 }
 
 /// Every secret that a binding uses, read now: one that is missing stops the start.

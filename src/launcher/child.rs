@@ -10,6 +10,7 @@ use nix::sys::signal::{SaFlags, SigAction, SigHandler, SigSet, SigmaskHow, Signa
 
 use super::control::{Failure, Layer};
 use super::plan::Plan;
+use super::seccomp::Filters;
 use super::{confine, namespace};
 
 /// What the launcher changed for itself and the command must find as it was.
@@ -20,8 +21,8 @@ pub(super) struct Inherited {
 }
 
 /// Becomes the command. Returns only with the reason why not.
-pub(super) fn run(plan: &Plan, inherited: &Inherited) -> Failure {
-    match prepare(plan, inherited) {
+pub(super) fn run(plan: &Plan, inherited: &Inherited, filters: &Filters) -> Failure {
+    match prepare(plan, inherited, filters) {
         Ok(()) => {}
         Err(failure) => return failure,
     }
@@ -30,7 +31,7 @@ pub(super) fn run(plan: &Plan, inherited: &Inherited) -> Failure {
     }
 }
 
-fn prepare(plan: &Plan, inherited: &Inherited) -> Result<(), Failure> {
+fn prepare(plan: &Plan, inherited: &Inherited, filters: &Filters) -> Result<(), Failure> {
     let failed = |what: &'static str| move |errno| Failure::new(Layer::Start, what, errno);
     namespace::close_range(3, i32::MAX, true).map_err(failed("closing descriptors"))?;
     // Rust ignores SIGPIPE at start, and an ignored signal stays ignored across exec.
@@ -38,7 +39,7 @@ fn prepare(plan: &Plan, inherited: &Inherited) -> Result<(), Failure> {
     if inherited.child_signal_ignored {
         set_handler(Signal::SIGCHLD, SigHandler::SigIgn).map_err(failed("restoring SIGCHLD"))?;
     }
-    confine::limit_command(plan)?;
+    confine::limit_command(plan, filters)?;
     prctl::set_dumpable(true).map_err(failed("becoming dumpable"))?;
     sigprocmask(SigmaskHow::SIG_SETMASK, Some(&inherited.mask), None).map_err(failed("restoring the signal mask"))
 }

@@ -9,7 +9,8 @@ use nix::sys::resource::{Resource, getrlimit, setrlimit};
 
 use super::control::{Failure, Layer};
 use super::plan::Plan;
-use super::{namespace, root, seccomp};
+use super::seccomp::Filters;
+use super::{namespace, root};
 
 /// The newest Landlock interface whose rights are used where the kernel has them.
 const LANDLOCK: ABI = ABI::V6;
@@ -64,10 +65,10 @@ pub fn landlock_version() -> i32 {
 
 /// Limits the calling process for good. The order is that of the layers: Landlock needs system calls that the filters
 /// then refuse.
-pub(super) fn limit_command(plan: &Plan) -> Result<(), Failure> {
+pub(super) fn limit_command(plan: &Plan, filters: &Filters) -> Result<(), Failure> {
     no_core_dumps().map_err(|errno| Failure::new(Layer::Privileges, "forbidding core dumps", errno))?;
     limit_files(plan)?;
-    seccomp::install(plan.real_root)
+    filters.install()
 }
 
 /// What Landlock limits: what real root may write, and for everybody whom signals and abstract sockets reach.

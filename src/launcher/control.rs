@@ -1,6 +1,7 @@
 //! What the launcher and pid 1 say to each other, over a socket pair that dies with either.
 
-use std::io::{IoSlice, IoSliceMut, Read, Write};
+use std::fs::File;
+use std::io::{IoSlice, IoSliceMut, Read, Seek, Write};
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 
 use nix::errno::Errno;
@@ -25,8 +26,8 @@ pub(super) const DESCRIPTOR_LIMIT: usize = 253;
 pub(super) enum Order {
     /// The identity maps are written.
     Mapped,
-    /// The plan is in the memory file that comes with this message.
-    Configure,
+    /// The plan is in the memory file that comes with this message, in its first so many bytes.
+    Configure(u64),
     /// The proxy accepts: start the command.
     Release,
     /// Pass this signal to the command.
@@ -186,32 +187,24 @@ impl Control {
     }
 }
 
-/// Writes a plan into a memory file: a line of JSON, then the placed files' bytes one after the other.
-pub(super) fn write_plan(plan: &Plan) -> std::io::Result<OwnedFd> {
-    let mut file = std::fs::File::from(memfd_create(c"plan", MFdFlags::MFD_CLOEXEC)?);
-    let lengths: Vec<usize> = plan.placed.iter().map(|placed| placed.content.len()).collect();
-    let mut bytes = serde_json::to_vec(&(plan, lengths))?;
-    bytes.push(b'\n');
-    file.write_all(&bytes)?;
+/// Writes a plan into a memory file: its JSON, then the placed files' bytes one after the other. Answers with the length of
+/// the JSON, too.
+pub(super) fn write_plan(plan: &Plan) -> std::io::Result<(OwnedFd, u64)> {
+    let mut file = File::from(memfd_create(c"plan", MFdFlags::MFD_CLOEXEC)?);
+    let json = serde_json::to_vec(plan)?;
+    file.write_all(&json)?;
     for placed in &plan.placed {
         file.write_all(&placed.content)?;
     }
-    Ok(file.into())
+    file.rewind()?;
+    Ok((file.into(), json.len() as u64))
 }
 
-/// Reads what [`write_plan`] wrote.
-pub(super) fn read_plan(memory: OwnedFd) -> std::io::Result<Plan> {
-    let mut file = std::fs::File::from(memory);
-    std::io::Seek::rewind(&mut file)?;
-    let mut bytes = Vec::with_capacity(usize::try_from(file.metadata()?.len()).unwrap_or_default());
-    file.read_to_end(&mut bytes)?;
-    let end = bytes.iter().position(|byte| *byte == b'\n').ok_or(std::io::ErrorKind::InvalidData)?;
-    let (mut plan, lengths): (Plan, Vec<usize>) = serde_json::from_slice(&bytes[..end])?;
-    let mut rest = &bytes[end + 1..];
-    for (placed, length) in plan.placed.iter_mut().zip(lengths) {
-        let (content, after) = rest.split_at_checked(length).ok_or(std::io::ErrorKind::UnexpectedEof)?;
-        placed.content = content.to_vec();
-        rest = after;
-    }
-    Ok(plan)
+/// Reads what [`write_plan`] wrote, but for the contents: the kernel copies those from the memory file, which is left where
+/// they begin.
+pub(super) fn read_plan(memory: OwnedFd, length: u64) -> std::io::Result<(Plan, File)> {
+    let memory = File::from(memory);
+    let mut json = Vec::new();
+    (&memory).take(length).read_to_end(&mut json)?;
+    Ok((serde_json::from_slice(&json)?, memory))
 }

@@ -59,6 +59,7 @@ pub use pins::pins;
 pub use plan::{EnvironmentError, PRIVATE_DIRECTORY, Placed, Plan, environment};
 pub use private::private_directories;
 pub use streams::check_standard_streams;
+use supervise::End;
 pub use supervise::ExitStatus;
 
 use child::Inherited;
@@ -86,6 +87,8 @@ pub struct Listeners {
 pub struct Newborn {
     pid1: Pid,
     control: Control,
+    /// Pid 1 has said that it is the last process and goes, too.
+    has_ended: bool,
     /// How many descriptors this process may have open now: its hard limit.
     pub descriptor_limit: u64,
 }
@@ -116,7 +119,8 @@ fn make(body: fn(&Control, &Inherited) -> !) -> Result<Newborn, Failure> {
         drop(ours);
         body(&theirs, &inherited)
     };
-    let newborn = Newborn { pid1, control: ours, descriptor_limit: confine::raise_descriptor_limit() };
+    let newborn =
+        Newborn { pid1, control: ours, has_ended: false, descriptor_limit: confine::raise_descriptor_limit() };
     drop(theirs);
     newborn.write_maps()?;
     newborn.order(&Order::Mapped, &[])?;
@@ -156,15 +160,22 @@ impl Newborn {
         start().map_err(|failure| explain(failure, &Host::read()))
     }
 
-    /// Passes signals to the command and stops with it, until it ends or `timeout` is over. The whole sandbox is gone
-    /// when this returns.
-    pub fn supervise(self, timeout: Option<Duration>) -> ExitStatus {
-        supervise::until_end(&self.control, timeout)
+    /// Passes signals to the command and stops with it, until it ends or `timeout` is over. Nothing of the sandbox runs on
+    /// when this returns. Its pid 1 may still be taking the mounts down, which takes the kernel a few milliseconds.
+    pub fn supervise(mut self, timeout: Option<Duration>) -> ExitStatus {
+        match supervise::until_end(&self.control, timeout) {
+            End::Told(status) => {
+                self.has_ended = true;
+                status
+            }
+            End::Untold(status) => status,
+        }
     }
 
     fn set_up(&self, plan: &Plan) -> Result<Listeners, Failure> {
-        let memory = write_plan(plan).map_err(|error| Failure::io(Layer::Control, "writing the plan", &error))?;
-        self.order(&Order::Configure, &[memory.as_raw_fd()])?;
+        let (memory, length) =
+            write_plan(plan).map_err(|error| Failure::io(Layer::Control, "writing the plan", &error))?;
+        self.order(&Order::Configure(length), &[memory.as_raw_fd()])?;
         match self.report()? {
             (Report::Listening(counts), descriptors) => sort(counts, descriptors),
             (other, _) => Err(unexpected(&other)),
@@ -209,7 +220,9 @@ impl Newborn {
 
 impl Drop for Newborn {
     fn drop(&mut self) {
-        supervise::kill(self.pid1);
+        if !self.has_ended {
+            supervise::kill(self.pid1);
+        }
     }
 }
 

@@ -39,7 +39,11 @@ fn mount(line: &[u8]) -> Option<Mount> {
 /// The masks, and every other place where another mount shows the same files: a bind mount of a home, say, would show the
 /// keys in it a second time. Other file systems over the same files (the lower directories of an overlay) are not found.
 pub fn everywhere(masks: Vec<PathBuf>, mountinfo: &[u8]) -> Vec<PathBuf> {
-    let mounts = parse(mountinfo);
+    all_places(masks, &parse(mountinfo))
+}
+
+/// The same, with the mounts read already.
+pub(super) fn all_places(masks: Vec<PathBuf>, mounts: &[Mount]) -> Vec<PathBuf> {
     let topmost: HashMap<&Path, &Mount> = mounts.iter().map(|mount| (mount.point.as_path(), mount)).collect();
     let holding = |path: &Path| path.ancestors().find_map(|ancestor| topmost.get(ancestor).copied());
     let mut found = Vec::new();

@@ -5,6 +5,7 @@
 //! would cover. Masks come last, so that they cover what was given back.
 
 use std::ffi::{CString, OsStr};
+use std::fs::File;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -15,6 +16,7 @@ use nix::mount::{MsFlags, mount};
 use nix::sys::stat::Mode;
 
 use super::control::{Failure, Layer};
+use super::mountinfo::Mount;
 use super::plan::{PRIVATE_DIRECTORY, Plan};
 use super::terminals::{self, Own};
 use super::{namespace, overrides, pins, private, root};
@@ -34,7 +36,10 @@ pub(super) fn fresh_proc() -> Result<(), Failure> {
 
 /// Does all the rest. Every failure is final: a mount that is missing hides nothing. What it answers with must be kept as
 /// long as the sandbox lives.
-pub(super) fn set_up(plan: &Plan) -> Result<Vec<OwnedFd>, Failure> {
+///
+/// `contents` holds those of the placed files, one after the other, from where it stands.
+pub(super) fn set_up(plan: &Plan, contents: &File) -> Result<Vec<OwnedFd>, Failure> {
+    let before = root::mounts()?;
     private::set_up(plan)?;
     let stage = Path::new(STAGE);
     tmpfs(stage, "mode=755")?;
@@ -42,7 +47,7 @@ pub(super) fn set_up(plan: &Plan) -> Result<Vec<OwnedFd>, Failure> {
     let file = stage.join("empty-file");
     made(&directory, std::fs::create_dir(&directory))?;
     made(&file, std::fs::write(&file, ""))?;
-    let overlays = overrides::prepare(plan, stage)?;
+    let overlays = overrides::prepare(plan, contents, stage)?;
     seal(stage)?;
     for overlay in overlays {
         overlay.mount()?;
@@ -51,9 +56,9 @@ pub(super) fn set_up(plan: &Plan) -> Result<Vec<OwnedFd>, Failure> {
     if plan.real_root {
         root::private_devices()?;
     }
-    let terminals = terminals::set_up(&own_terminals, plan.real_root)?;
-    let pins = pins::set_up(plan)?;
-    let masks = plan.masks.iter().map(PathBuf::from).chain(terminals.others).chain(other_procs()?);
+    let terminals = terminals::set_up(&own_terminals, plan.real_root, &before)?;
+    let pins = pins::set_up(plan, &before)?;
+    let masks = plan.masks.iter().map(PathBuf::from).chain(terminals.others).chain(other_procs(&before));
     for mask in masks {
         hide(&mask, &directory, &file)?;
     }
@@ -116,9 +121,9 @@ fn seal(stage: &Path) -> Result<(), Failure> {
 }
 
 /// Where the host's processes are shown besides /proc, such as in the tree of a chroot: command lines hold secrets.
-fn other_procs() -> Result<impl Iterator<Item = PathBuf>, Failure> {
-    let others = root::mounts()?.into_iter().filter(|mount| mount.kind == "proc" && !mount.point.starts_with("/proc"));
-    Ok(others.map(|mount| mount.point))
+fn other_procs(mounts: &[Mount]) -> impl Iterator<Item = PathBuf> {
+    let others = mounts.iter().filter(|mount| mount.kind == "proc" && !mount.point.starts_with("/proc"));
+    others.map(|mount| mount.point.clone())
 }
 
 /// Makes /sys read-only: a user may own control groups in it, and by them freeze or kill what runs outside.

@@ -2,7 +2,7 @@
 //!
 //! Every function here is a thin, total wrapper: it takes plain values, hands the kernel memory that lives for the whole
 //! call, and turns the answer into a `Result`. What the calls are for is told where they are used.
-#![allow(unsafe_code, reason = "clone3, capset, fork and environ have no safe wrapper; kept together here")]
+#![allow(unsafe_code, reason = "clone3, capset and environ have no safe wrapper; kept together here")]
 
 use std::ffi::{CStr, OsString};
 use std::os::fd::{FromRawFd, OwnedFd, RawFd};
@@ -10,7 +10,7 @@ use std::os::unix::ffi::OsStringExt;
 
 use nix::errno::Errno;
 use nix::sys::signal::{SigAction, Signal, sigaction};
-use nix::unistd::{ForkResult, Pid};
+use nix::unistd::Pid;
 
 /// The namespaces of a sandbox. All of them are made by one call, so none is ever missing.
 const NAMESPACES: libc::c_int = libc::CLONE_NEWUSER
@@ -30,15 +30,29 @@ const NAMESPACES: libc::c_int = libc::CLONE_NEWUSER
 /// The kernel's. A container's filter answers `clone3` with ENOSYS so that callers fall back; the older call then
 /// tells the true reason.
 pub(super) fn clone_into_namespaces() -> Result<Option<Pid>, Errno> {
+    clone(NAMESPACES)
+}
+
+/// Makes a child as fork(2) does, but for the handlers that libraries have registered for it: there is one thread, so no
+/// lock needs to be looked after. `None` is the child.
+///
+/// # Errors
+///
+/// The kernel's.
+pub(super) fn fork() -> Result<Option<Pid>, Errno> {
+    clone(0)
+}
+
+fn clone(namespaces: libc::c_int) -> Result<Option<Pid>, Errno> {
     // SAFETY: clone_args is plain integers, for which all zeroes are valid.
     let mut arguments: libc::clone_args = unsafe { std::mem::zeroed() };
-    arguments.flags = u64::from(NAMESPACES.cast_unsigned());
+    arguments.flags = u64::from(namespaces.cast_unsigned());
     arguments.exit_signal = u64::from(libc::SIGCHLD.cast_unsigned());
     // SAFETY: the structure outlives the call and its size is given; without CLONE_VM the child runs on a copy of this
     // stack, as after fork.
     let mut answer = unsafe { libc::syscall(libc::SYS_clone3, &raw mut arguments, size_of::<libc::clone_args>()) };
     if answer == -1 && Errno::last() == Errno::ENOSYS {
-        let flags = libc::c_long::from(NAMESPACES | libc::SIGCHLD);
+        let flags = libc::c_long::from(namespaces | libc::SIGCHLD);
         // SAFETY: a null stack means a copy of this one; the id and TLS pointers are unused without their flags, so
         // their order, which differs between architectures, does not matter.
         answer = unsafe { libc::syscall(libc::SYS_clone, flags, 0_usize, 0_usize, 0_usize, 0_usize) };
@@ -48,12 +62,6 @@ pub(super) fn clone_into_namespaces() -> Result<Option<Pid>, Errno> {
         0 => Ok(None),
         child => Ok(Some(Pid::from_raw(child))),
     }
-}
-
-/// `fork(2)`. Only for pid 1, which has one thread.
-pub(super) fn fork() -> Result<ForkResult, Errno> {
-    // SAFETY: pid 1 is single-threaded, so the child may allocate and lock as its parent may.
-    unsafe { nix::unistd::fork() }
 }
 
 /// Overwrites with zeroes every string of the environment that this process was started with, and forgets them.

@@ -9,11 +9,12 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::prctl;
 use nix::sys::signal::{SigSet, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
-use nix::unistd::{ForkResult, Pid};
+use nix::unistd::{Pid, geteuid};
 
 use super::child::{self, Inherited};
 use super::control::{Control, Failure, Layer, Order, Report, read_plan};
 use super::plan::Plan;
+use super::seccomp::Filters;
 use super::{confine, mounts, namespace, network};
 
 /// Runs pid 1, from birth to end.
@@ -35,21 +36,23 @@ fn live(control: &Control, inherited: &Inherited) -> Result<(), Failure> {
     close_inherited(control)?;
     let Some((Order::Mapped, _)) = next(control)? else { return Ok(()) };
     tie_to_launcher()?;
-    // Before the plan comes: this takes a while, and the launcher is reading its policy meanwhile.
+    // Before the plan comes: this takes a while, and the launcher is making the plan meanwhile.
     mounts::fresh_proc()?;
     let mut sockets = network::set_up()?;
-    let Some((Order::Configure, memory)) = next(control)? else { return Ok(()) };
+    let filters = Filters::for_user(geteuid().is_root())?;
+    let Some((Order::Configure(length), memory)) = next(control)? else { return Ok(()) };
     let memory = memory.into_iter().next().ok_or_else(|| Failure::text(Layer::Control, "the plan did not arrive"))?;
-    let plan = read_plan(memory).map_err(|error| Failure::io(Layer::Control, "reading the plan", &error))?;
+    let (plan, contents) =
+        read_plan(memory, length).map_err(|error| Failure::io(Layer::Control, "reading the plan", &error))?;
     sockets.listen_on(&plan.ports)?;
     tell(control, &Report::Listening(sockets.counts()), &sockets.descriptors())?;
     // Closed here: when the proxy is gone, a connection must be refused, not wait in a queue that nobody serves.
     drop(sockets);
-    let _kept = mounts::set_up(&plan)?;
+    let _kept = mounts::set_up(&plan, &contents)?;
     tell(control, &Report::Ready, &[])?;
     let Some((Order::Release, _)) = next(control)? else { return Ok(()) };
     confine::drop_privileges()?;
-    let command = start(&plan, inherited)?;
+    let command = start(&plan, inherited, &filters)?;
     tell(control, &Report::Started, &[])?;
     let _ = let_go_of_terminal();
     watch(control, command)
@@ -83,20 +86,16 @@ fn tie_to_launcher() -> Result<(), Failure> {
 }
 
 /// Starts the command and waits until it has, or has not, become its program.
-fn start(plan: &Plan, inherited: &Inherited) -> Result<Pid, Failure> {
+fn start(plan: &Plan, inherited: &Inherited, filters: &Filters) -> Result<Pid, Failure> {
     let failed = |error: std::io::Error| Failure::io(Layer::Start, "forking", &error);
     let (outcome, mut report) = std::io::pipe().map_err(failed)?;
-    match namespace::fork().map_err(|errno| failed(errno.into()))? {
-        ForkResult::Child => {
-            let failure = child::run(plan, inherited);
-            let _ = serde_json::to_vec(&failure).map(|bytes| report.write_all(&bytes));
-            namespace::exit_now(127)
-        }
-        ForkResult::Parent { child } => {
-            drop(report);
-            read_failure(outcome).map_or(Ok(child), Err)
-        }
-    }
+    let Some(child) = namespace::fork().map_err(|errno| failed(errno.into()))? else {
+        let failure = child::run(plan, inherited, filters);
+        let _ = serde_json::to_vec(&failure).map(|bytes| report.write_all(&bytes));
+        namespace::exit_now(127)
+    };
+    drop(report);
+    read_failure(outcome).map_or(Ok(child), Err)
 }
 
 /// Nothing when the pipe was closed by exec.
@@ -125,6 +124,7 @@ fn watch(control: &Control, command: Pid) -> Result<(), Failure> {
         SignalFd::with_flags(&SigSet::all(), SfdFlags::SFD_NONBLOCK | SfdFlags::SFD_CLOEXEC).map_err(failed)?;
     loop {
         if let Some(end) = reap(control, command)? {
+            end_all();
             return tell(control, &end, &[]);
         }
         let mut waiting = [
@@ -143,10 +143,18 @@ fn watch(control: &Control, command: Pid) -> Result<(), Failure> {
                     // The command may just have ended; then there is nobody to tell.
                     let _ = namespace::kill(command, signal);
                 }
-                Some((Order::Mapped | Order::Configure | Order::Release, _)) | None => return Ok(()),
+                Some((Order::Mapped | Order::Configure(_) | Order::Release, _)) | None => return Ok(()),
             }
         }
     }
+}
+
+/// Ends what the command has left running, so that nothing of the sandbox acts any more when its end is told.
+fn end_all() {
+    const EVERY_OTHER: Pid = Pid::from_raw(-1);
+    // Whoever is left becomes a child of pid 1 when its parent goes.
+    let _ = namespace::kill(EVERY_OTHER, libc::SIGKILL);
+    while !matches!(namespace::reap(None, 0), Err(Errno::ECHILD)) {}
 }
 
 /// Takes every child that has ended; answers with the command's end. Its stops are told on the way, for job control.

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use nix::unistd::{AccessFlags, access};
 
 use super::control::Failure;
+use super::mountinfo::Mount;
 use super::mounts::{bind, hold};
 use super::plan::Plan;
 use super::root;
@@ -22,10 +23,9 @@ pub fn pins(path: &Path) -> Vec<PathBuf> {
 
 /// Binds every pin onto itself. Of real root's only those in a tree that stays writable: all else is read-only.
 ///
-/// Answers with the pins that may be written.
-pub(super) fn set_up(plan: &Plan) -> Result<Vec<PathBuf>, Failure> {
+/// `before` are the mounts of the host. Answers with the pins that may be written.
+pub(super) fn set_up(plan: &Plan, before: &[Mount]) -> Result<Vec<PathBuf>, Failure> {
     let own = root::own(plan);
-    let before = root::mounts()?;
     let mut pins: Vec<&Path> = plan.pins.iter().map(Path::new).collect();
     pins.retain(|pin| !plan.real_root || own.iter().any(|tree| pin.starts_with(tree) && pin != tree));
     // Outermost first, since a bind covers what was bound below it; each once.

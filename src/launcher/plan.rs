@@ -44,10 +44,18 @@ pub struct Plan {
 pub struct Placed {
     /// Where it is to be found, absolute: below [`PRIVATE_DIRECTORY`], or over files of the system, whose directories must
     /// exist. Not empty.
-    pub paths: Vec<OsString>,
+    pub(super) paths: Vec<OsString>,
     /// Travels beside the plan, not in it.
     #[serde(skip)]
-    pub content: Vec<u8>,
+    pub(super) content: Vec<u8>,
+    pub(super) length: u64,
+}
+
+impl Placed {
+    /// Has `content` at each of the paths.
+    pub fn new(paths: Vec<OsString>, content: Vec<u8>) -> Self {
+        Self { paths, length: content.len() as u64, content }
+    }
 }
 
 /// Why an environment could not be made.
@@ -102,16 +110,16 @@ pub fn environment(
 }
 
 impl Scrub {
+    /// Case counts for nothing, since `https_proxy` and `HTTPS_PROXY` are one thing to most programs.
     fn lists(&self, name: &str) -> bool {
-        self.keep.iter().any(|pattern| matches(pattern, name))
-            && !self.never.iter().any(|pattern| matches(pattern, name))
+        let name = name.to_ascii_uppercase();
+        self.keep.iter().any(|pattern| matches(pattern, &name))
+            && !self.never.iter().any(|pattern| matches(pattern, &name))
     }
 }
 
-/// `*` at the start or the end of a pattern stands for anything; case counts for nothing, since `https_proxy` and
-/// `HTTPS_PROXY` are one thing to most programs.
+/// Whether a name in capitals is what the pattern, which is too, stands for; `*` at its start or end stands for anything.
 fn matches(pattern: &str, name: &str) -> bool {
-    let (pattern, name) = (pattern.to_ascii_uppercase(), name.to_ascii_uppercase());
     match (pattern.strip_prefix('*'), pattern.strip_suffix('*')) {
         (Some(rest), Some(_)) => name.contains(rest.trim_end_matches('*')),
         (Some(rest), None) => name.ends_with(rest),
@@ -153,6 +161,8 @@ pub(super) fn name_service_file(original: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::io::Read;
+
     use super::*;
 
     fn scrubbed(variables: &[(&str, &str)], keep: &[&str]) -> Vec<String> {
@@ -192,6 +202,12 @@ mod tests {
     }
 
     #[test]
+    fn the_list_is_in_capitals() {
+        let list: Scrub = toml::from_str(include_str!("../../policies/environment.toml")).unwrap();
+        assert!(list.keep.iter().chain(&list.never).all(|pattern| *pattern == pattern.to_ascii_uppercase()));
+    }
+
+    #[test]
     fn values_of_dropped_names_are_never_read() {
         let names = ["SECRET_THING".into(), "PATH".into()];
         let read = |name: &OsStr| {
@@ -222,9 +238,9 @@ mod tests {
             host_name: "h".to_owned(),
             ports: vec![443],
             placed: vec![
-                Placed { paths: vec!["/a".into(), "/d".into()], content: b"one\ntwo".to_vec() },
-                Placed { paths: vec!["/b".into()], content: Vec::new() },
-                Placed { paths: vec!["/c".into()], content: vec![0, 255] },
+                Placed::new(vec!["/a".into(), "/d".into()], b"one\ntwo".to_vec()),
+                Placed::new(vec!["/b".into()], Vec::new()),
+                Placed::new(vec!["/c".into()], vec![0, 255]),
             ],
             masks: vec!["/m".into()],
             pins: vec!["/p".into()],
@@ -233,7 +249,11 @@ mod tests {
             private_tmp: false,
             real_root: true,
         };
-        let memory = crate::launcher::control::write_plan(&plan).unwrap();
-        assert_eq!(crate::launcher::control::read_plan(memory).unwrap(), plan);
+        let (memory, length) = crate::launcher::control::write_plan(&plan).unwrap();
+        let (mut read, mut contents) = crate::launcher::control::read_plan(memory, length).unwrap();
+        for placed in &mut read.placed {
+            std::io::Read::take(&mut contents, placed.length).read_to_end(&mut placed.content).unwrap();
+        }
+        assert_eq!(read, plan);
     }
 }

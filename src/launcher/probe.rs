@@ -1,5 +1,6 @@
 //! Tries each layer of a sandbox for real, for `doctor`: the functions that make a sandbox, in one that runs nothing.
 
+use nix::unistd::geteuid;
 use serde::{Deserialize, Serialize};
 
 use super::child::Inherited;
@@ -7,7 +8,8 @@ use super::control::{Control, Failure, Layer, Order};
 use super::diagnose::{Host, LaunchError, explain};
 use super::network::CAPTURE_PORT;
 use super::plan::Plan;
-use super::{confine, make, mounts, namespace, network, nftables, seccomp};
+use super::seccomp::Filters;
+use super::{confine, make, mounts, namespace, network, nftables};
 
 /// What was tried.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -106,12 +108,18 @@ fn body(control: &Control, _: &Inherited) -> ! {
 fn try_all() -> Vec<(Part, Tried)> {
     let mut findings = vec![(Part::Proc, Tried::required(mounts::fresh_proc()))];
     try_network(&mut findings);
-    findings.push((Part::Mounts, Tried::required(mounts::set_up(&nothing()).map(drop))));
+    findings.push((Part::Mounts, Tried::required(try_mounts())));
     findings.push((Part::Overlay, overlay()));
     findings.push((Part::Privileges, Tried::required(confine::drop_privileges())));
     findings.push((Part::Landlock, landlock()));
-    findings.push((Part::Seccomp, Tried::required(seccomp::install(nix::unistd::geteuid().is_root()))));
+    findings.push((Part::Seccomp, Tried::required(try_filters())));
     findings
+}
+
+fn try_mounts() -> Result<(), Failure> {
+    let nothing_placed =
+        std::fs::File::open("/dev/null").map_err(|error| Failure::io(Layer::Mounts, "opening /dev/null", &error))?;
+    mounts::set_up(&nothing(), &nothing_placed).map(drop)
 }
 
 fn try_network(findings: &mut Vec<(Part, Tried)>) {
@@ -138,6 +146,10 @@ fn try_network(findings: &mut Vec<(Part, Tried)>) {
     findings.extend([(Part::Ipv6, ipv6_note), (Part::Tproxy, tproxy), (Part::Redirect, redirect)]);
 }
 
+fn try_filters() -> Result<(), Failure> {
+    Filters::for_user(geteuid().is_root())?.install()
+}
+
 /// A plan without a command. Real root's limits are tried as well; they need a directory that may be writable.
 fn nothing() -> Plan {
     Plan {
@@ -152,7 +164,7 @@ fn nothing() -> Plan {
         runtime_directory: None,
         kept: Vec::new(),
         private_tmp: false,
-        real_root: nix::unistd::geteuid().is_root(),
+        real_root: geteuid().is_root(),
     }
 }
 
@@ -166,7 +178,7 @@ fn overlay() -> Tried {
 }
 
 fn landlock() -> Tried {
-    let root = nix::unistd::geteuid().is_root();
+    let root = geteuid().is_root();
     match confine::landlock_version() {
         version if root && version < confine::LANDLOCK_FOR_ROOT => Tried::Missing(confine::landlock_is_missing()),
         0 => Tried::Lesser("missing; the namespaces hold alone".into()),

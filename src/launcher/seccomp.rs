@@ -14,12 +14,23 @@ use super::control::{Failure, Layer};
 type Rules = BTreeMap<i64, Vec<SeccompRule>>;
 type Refused = seccompiler::Error;
 
-/// Installs the filters for the calling thread and all it becomes. `real_root` adds those that keep set-user-ID
-/// programs from being made.
-pub(super) fn install(real_root: bool) -> Result<(), Failure> {
-    let failed = |error: &dyn std::fmt::Display| Failure::text(Layer::Seccomp, error.to_string());
-    let filters = programs(real_root).map_err(|error| failed(&error))?;
-    filters.iter().try_for_each(|filter| apply_filter(filter).map_err(|error| failed(&error)))
+/// The filters, ready to be installed.
+pub(super) struct Filters(Vec<BpfProgram>);
+
+impl Filters {
+    /// Compiles them. `real_root` adds those that keep set-user-ID programs from being made.
+    pub(super) fn for_user(real_root: bool) -> Result<Self, Failure> {
+        programs(real_root).map(Self).map_err(|error| failed(&error))
+    }
+
+    /// Installs them for the calling thread and all it becomes.
+    pub(super) fn install(&self) -> Result<(), Failure> {
+        self.0.iter().try_for_each(|filter| apply_filter(filter).map_err(|error| failed(&error)))
+    }
+}
+
+fn failed(error: &dyn std::fmt::Display) -> Failure {
+    Failure::text(Layer::Seccomp, error.to_string())
 }
 
 /// One filter has one answer, hence several. Each kills a call made by way of another architecture.

@@ -37,8 +37,16 @@ impl ExitStatus {
     }
 }
 
+/// Whether pid 1 told the end itself. Before it does, it ends every other process of the sandbox.
+pub(super) enum End {
+    /// It did.
+    Told(ExitStatus),
+    /// It did not, and may be running.
+    Untold(ExitStatus),
+}
+
 /// Passes signals on and stops with the command until it ends.
-pub(super) fn until_end(control: &Control, timeout: Option<Duration>) -> ExitStatus {
+pub(super) fn until_end(control: &Control, timeout: Option<Duration>) -> End {
     let mut deadline = timeout.map(|timeout| Instant::now() + timeout);
     let mut timed_out = false;
     let flags = SfdFlags::SFD_NONBLOCK | SfdFlags::SFD_CLOEXEC;
@@ -53,18 +61,20 @@ pub(super) fn until_end(control: &Control, timeout: Option<Duration>) -> ExitSta
         }
         if readable(control) {
             match control.receive() {
-                Ok(Some((Report::Exited(_) | Report::Killed(_), _))) if timed_out => return ExitStatus::TimedOut,
-                Ok(Some((Report::Exited(code), _))) => return ExitStatus::Exited(code),
-                Ok(Some((Report::Killed(signal), _))) => return ExitStatus::Signalled(signal),
+                Ok(Some((Report::Exited(_) | Report::Killed(_), _))) if timed_out => {
+                    return End::Told(ExitStatus::TimedOut);
+                }
+                Ok(Some((Report::Exited(code), _))) => return End::Told(ExitStatus::Exited(code)),
+                Ok(Some((Report::Killed(signal), _))) => return End::Told(ExitStatus::Signalled(signal)),
                 Ok(Some((Report::Stopped(signal), _))) => stop_too(signal),
                 Ok(Some((Report::Listening(_) | Report::Ready | Report::Started, _))) => {}
                 // Pid 1 was killed, and everything with it.
-                Ok(Some((Report::Failed(_), _)) | None) | Err(_) => return ended_without_word(timed_out),
+                Ok(Some((Report::Failed(_), _)) | None) | Err(_) => return End::Untold(ended_without_word(timed_out)),
             }
         }
         if deadline.is_some_and(|deadline| deadline <= Instant::now()) {
             if timed_out {
-                return ExitStatus::TimedOut;
+                return End::Untold(ExitStatus::TimedOut);
             }
             timed_out = true;
             deadline = Some(Instant::now() + GRACE);

@@ -11,7 +11,7 @@ use nix::sys::stat::Mode;
 use nix::unistd::{AccessFlags, access, ttyname};
 
 use super::control::Failure;
-use super::mountinfo;
+use super::mountinfo::{self, Mount};
 use super::mounts::{bind, failed, hold, made};
 
 const TERMINALS: &str = "/dev/pts";
@@ -52,7 +52,7 @@ pub(super) struct SetUp {
 /// Mounts a terminal file system of the sandbox's own and gives the command's terminals their names in it, so that
 /// ttyname(3) finds them. `private_devices` says that /dev itself is the sandbox's own, with nothing in it but what was
 /// put there.
-pub(super) fn set_up(own: &Own, private_devices: bool) -> Result<SetUp, Failure> {
+pub(super) fn set_up(own: &Own, private_devices: bool, mounts: &[Mount]) -> Result<SetUp, Failure> {
     let directory = Path::new(TERMINALS);
     let mut kept = Vec::new();
     if directory.is_dir() {
@@ -74,7 +74,7 @@ pub(super) fn set_up(own: &Own, private_devices: bool) -> Result<SetUp, Failure>
             Err(_) => {}
         }
     }
-    Ok(SetUp { others: others(own, private_devices)?, kept })
+    Ok(SetUp { others: others(own, private_devices, mounts), kept })
 }
 
 /// A link into the directory leads to the new one by itself.
@@ -114,18 +114,16 @@ fn bind_anew(held: &OwnedFd, node: &Path, private_devices: bool) -> Result<(), F
 }
 
 /// Virtual consoles that the user may open, wherever they are shown, and other file systems of terminals.
-fn others(own: &Own, private_devices: bool) -> Result<Vec<PathBuf>, Failure> {
-    let table = std::fs::read("/proc/self/mountinfo").map_err(|error| failed("reading", "/proc".as_ref(), &error))?;
+fn others(own: &Own, private_devices: bool, mounts: &[Mount]) -> Vec<PathBuf> {
     let entries = std::fs::read_dir("/dev").into_iter().flatten().flatten().filter(|_| !private_devices);
     let consoles = entries.filter(|entry| is_console(entry.file_name().as_bytes())).map(|entry| entry.path());
     let may_open =
         |path: &PathBuf| [AccessFlags::R_OK, AccessFlags::W_OK].into_iter().any(|way| access(path, way).is_ok());
-    let consoles = mountinfo::everywhere(consoles.filter(may_open).collect(), &table);
-    let elsewhere =
-        mountinfo::parse(&table).into_iter().filter(|mount| mount.kind == "devpts").map(|mount| mount.point);
+    let consoles = mountinfo::all_places(consoles.filter(may_open).collect(), mounts);
+    let elsewhere = mounts.iter().filter(|mount| mount.kind == "devpts").map(|mount| mount.point.clone());
     let elsewhere = elsewhere.filter(|point| !point.starts_with(TERMINALS) && point != Path::new("/dev/ptmx"));
     let is_own_console = |path: &Path| own.has(path) || path == Path::new("/dev/console") && private_devices;
-    Ok(consoles.into_iter().chain(elsewhere).filter(|path| !is_own_console(path)).collect())
+    consoles.into_iter().chain(elsewhere).filter(|path| !is_own_console(path)).collect()
 }
 
 /// `console`, `tty0`, `tty63`; not `tty`, which is whatever terminal the caller has, nor a serial line such as `ttyS0`.

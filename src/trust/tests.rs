@@ -1,6 +1,8 @@
 use std::collections::HashMap;
 use std::process::Command;
 
+use rustls::pki_types::pem::PemObject;
+
 use super::*;
 
 const DIR: &str = "/run/sandbox-proxy";

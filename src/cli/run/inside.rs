@@ -83,7 +83,7 @@ fn trust_in(ca: &SandboxCa, environment: &mut BTreeMap<OsString, OsString>) -> R
     let place = |file: trust::TrustFile| {
         let covered = trust.overrides.iter().filter(|covered| covered.file == file.name).map(|covered| &covered.path);
         let paths = std::iter::once(&directory.join(&file.name)).chain(covered).map(|path| path.into()).collect();
-        Placed { paths, content: file.bytes }
+        Placed::new(paths, file.bytes)
     };
     Ok(trust.files.into_iter().map(place).collect())
 }
