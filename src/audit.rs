@@ -447,4 +447,10 @@ mod tests {
     fn long_text_is_cut_at_a_character_border() {
         assert_eq!(cut(&"\u{20ac}".repeat(1000)).len(), 2046);
     }
+
+    #[test]
+    fn control_characters_that_json_leaves_are_replaced() {
+        assert_eq!(cut("a\u{7f}\u{80}\u{9b}\u{9f}\u{a0}"), "a\u{fffd}\u{fffd}\u{fffd}\u{fffd}\u{a0}");
+        assert_eq!(serde_json::to_string(&cut("\u{1b}[31m\n")).unwrap(), r#""\u001b[31m\n""#);
+    }
 }

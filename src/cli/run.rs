@@ -147,7 +147,9 @@ fn open_audit(path: &Path) -> Result<(PathBuf, File)> {
     let context = || format!("--audit: cannot open {}", path.display());
     let absolute = std::path::absolute(path).with_context(context)?;
     let writable = [std::env::current_dir().with_context(context)?, PathBuf::from("/tmp")];
-    let below = |place: &&Path| writable.iter().any(|tree| place.starts_with(tree) && *place != tree);
+    // Where it lies, by whatever name it is given.
+    let directory = |place: &Path| place.parent().and_then(|parent| parent.canonicalize().ok());
+    let below = |place: &&Path| directory(place).is_some_and(|lies| writable.iter().any(|tree| lies.starts_with(tree)));
     if let Some(link) = absolute.ancestors().skip(1).filter(below).find(|place| place.is_symlink()) {
         bail!("--audit: {} is a link where an earlier run could have made it; name the file itself", link.display());
     }
@@ -273,4 +275,23 @@ fn printable(text: &str) -> String {
 fn say(text: &str) {
     // Where stderr is closed nobody reads it; the exit code says the rest.
     let _ = writeln!(std::io::stderr().lock(), "sandbox-proxy: {text}");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::audit::Refused;
+
+    /// What a client or an upstream wrote must not steer the terminal, nor begin a line of its own.
+    #[test]
+    fn the_summary_steers_no_terminal() {
+        let reason = "a\u{1b}[31m\u{9b}31m\u{9d}0;t\u{9c}\u{7f}\r\nsandbox-proxy: b\u{202e}\u{2066}\u{200b}".to_owned();
+        let refused = vec![(Refused { reason, cure: Some("--allow a.test".into()) }, 2)];
+        let mut shown = Vec::new();
+        report(&Summary { refused, more: 3, error: None }, &mut shown);
+        let shown = String::from_utf8(shown).unwrap();
+        let wanted = "sandbox-proxy: refused while the command ran:\n  \
+             a?[31m?31m?0;t????sandbox-proxy: b??? (2 times)\n    to allow it: --allow a.test\n  and 3 others\n";
+        assert_eq!(shown.replace('\u{fffd}', "?"), wanted);
+    }
 }

@@ -191,7 +191,12 @@ fn describe(connection: &Connection, request: &Request<Incoming>) -> AuditEvent 
 /// As much of a path as a row shows, so that open rows do not hold whole heads.
 fn shortened(path: &PathAndQuery) -> Option<PathAndQuery> {
     const MOST: usize = 2048;
-    if path.as_str().len() <= MOST { Some(path.clone()) } else { path.as_str().get(..MOST)?.parse().ok() }
+    let text = path.as_str();
+    if text.len() <= MOST {
+        return Some(path.clone());
+    }
+    let end = (0..=MOST).rev().find(|&end| text.is_char_boundary(end))?;
+    text[..end].parse().ok()
 }
 
 /// What a refusal says was asked for, put into words only when there is one.
