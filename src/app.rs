@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 use std::net::{SocketAddr, TcpListener, UdpSocket};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -57,6 +57,18 @@ pub struct Running {
     stop: watch::Sender<bool>,
     workers: Vec<JoinHandle<()>>,
     writer: audit::Writer,
+    lost: Lost,
+}
+
+/// Why the sandbox lost a way to the proxy, if it did. Whoever takes it is refused by the kernel.
+type Lost = Arc<OnceLock<String>>;
+
+/// How a proxy ended.
+pub struct Ended {
+    /// What was refused, and whether rows of the audit were lost.
+    pub summary: Summary,
+    /// What failed while it ran, so that connections were refused since.
+    pub lost: Option<String>,
 }
 
 /// Why a proxy does not start.
@@ -78,6 +90,7 @@ pub fn start(parts: Parts, entrances: Entrances) -> Result<Running, StartError> 
     let (audit, writer) = audit::start(parts.audit)?;
     let names = Arc::default();
     let (stop, stopped) = watch::channel(false);
+    let lost = Lost::default();
     let (senders, receivers): (Vec<_>, Vec<_>) = (0..parts.threads.max(1)).map(|_| mpsc::channel(ARRIVALS)).unzip();
     let slots = Arc::new(Semaphore::new(parts.max_connections));
     // Each listener holds the slot of its next connection.
@@ -98,7 +111,7 @@ pub fn start(parts: Parts, entrances: Entrances) -> Result<Running, StartError> 
         tokio::spawn(transparent::serve(Arc::clone(&worker), Arc::clone(&names), arrivals));
         tokio::spawn(sweep(Arc::clone(&worker.pool)));
         if let Some(entrances) = entrances.take() {
-            listen(entrances, &slots, &senders, &Responder::new(worker, Arc::clone(&names)))?;
+            listen(entrances, &slots, &senders, &Responder::new(worker, Arc::clone(&names)), &lost)?;
         }
         drop(inside);
         let (mut stopped, slots, all) = (stopped.clone(), Arc::clone(&slots), free_at_rest as u32);
@@ -110,20 +123,20 @@ pub fn start(parts: Parts, entrances: Entrances) -> Result<Running, StartError> 
             });
         })?);
     }
-    Ok(Running { stop, workers, writer })
+    Ok(Running { stop, workers, writer, lost })
 }
 
 impl Running {
     /// Ends it: connections get half a second to notice, then every open row is written.
-    pub fn finish(self) -> Summary {
+    pub fn finish(self) -> Ended {
         // A worker that has ended already needs no telling.
         let _ = self.stop.send(true);
         for worker in self.workers {
             if worker.join().is_err() {
-                tracing::error!("a proxy thread has panicked");
+                note(&self.lost, "a thread of the proxy has panicked".to_owned());
             }
         }
-        self.writer.finish()
+        Ended { summary: self.writer.finish(), lost: self.lost.get().cloned() }
     }
 }
 
@@ -133,21 +146,38 @@ fn listen(
     slots: &Arc<Semaphore>,
     workers: &[mpsc::Sender<Arrival>],
     responder: &Arc<Responder>,
+    lost: &Lost,
 ) -> io::Result<()> {
     let workers: Arc<[mpsc::Sender<Arrival>]> = workers.into();
     for (listener, entrance) in entrances.tcp {
         let listener = tokio::net::TcpListener::from_std(listener)?;
-        tokio::spawn(transparent::accept(listener, entrance, Arc::clone(slots), Arc::clone(&workers)));
+        watch_over(lost, transparent::accept(listener, entrance, Arc::clone(slots), Arc::clone(&workers)));
     }
     for listener in entrances.dns_tcp {
         let listener = tokio::net::TcpListener::from_std(listener)?;
-        tokio::spawn(Arc::clone(responder).serve_tcp(listener));
+        watch_over(lost, Arc::clone(responder).serve_tcp(listener));
     }
     for socket in entrances.dns_udp {
         let socket = tokio::net::UdpSocket::from_std(socket)?;
         tokio::spawn(Arc::clone(responder).serve_udp(socket));
     }
     Ok(())
+}
+
+/// Serves a listener, and notes when it fails.
+fn watch_over(lost: &Lost, serving: impl Future<Output = io::Result<()>> + Send + 'static) {
+    let lost = Arc::clone(lost);
+    tokio::spawn(async move {
+        if let Err(error) = serving.await {
+            note(&lost, format!("a listener in the sandbox has failed: {error}"));
+        }
+    });
+}
+
+/// The first reason stays; the others come of it.
+fn note(lost: &Lost, reason: String) {
+    tracing::error!("{reason}");
+    lost.get_or_init(|| reason);
 }
 
 async fn sweep(pool: Arc<Pool>) {

@@ -17,7 +17,7 @@ use std::time::SystemTime;
 
 use anyhow::{Context, Result, anyhow, bail, ensure};
 
-use crate::app::{self, Entrances, Parts, Running};
+use crate::app::{self, Ended, Entrances, Parts, Running};
 use crate::audit::Summary;
 use crate::credentials::header::Injector;
 use crate::credentials::source::{Source, SourceContext, open_secret_file, read_secret};
@@ -235,9 +235,12 @@ fn random_bits() -> Result<u64> {
 
 /// Ends the proxy, and says once what was refused and what would allow it.
 fn conclude(running: Running, quiet: bool, code: u8) -> Result<u8> {
-    let summary = running.finish();
+    let Ended { summary, lost } = running.finish();
     if !quiet {
         report(&summary, &mut std::io::stderr().lock());
+    }
+    if let Some(lost) = lost {
+        bail!("{lost}; connections were refused since");
     }
     match summary.error {
         Some(error) => {

@@ -73,9 +73,12 @@ impl Responder {
     }
 
     /// Serves a TCP listener; a connection takes many questions, answered in their order.
-    pub async fn serve_tcp(self: Arc<Self>, listener: TcpListener) {
+    ///
+    /// # Errors
+    /// The listener has failed for good.
+    pub async fn serve_tcp(self: Arc<Self>, listener: TcpListener) -> io::Result<()> {
         while let Ok(slot) = Arc::clone(&self.connections).acquire_owned().await {
-            let io = accept_one(&listener).await;
+            let io = accept_one(&listener).await?;
             let this = Arc::clone(&self);
             tokio::spawn(async move {
                 let _slot = slot;
@@ -84,6 +87,7 @@ impl Responder {
                 }
             });
         }
+        Ok(())
     }
 
     async fn converse(&self, mut io: TcpStream) -> io::Result<()> {

@@ -7,7 +7,7 @@ pub mod guard;
 pub mod names;
 pub mod transparent;
 
-use std::io::ErrorKind;
+use std::io::{self, ErrorKind};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -52,17 +52,27 @@ impl Capture {
     }
 }
 
-/// The next connection. An error that concerns one connection alone is passed over; any other is the system's, which gets
-/// a rest.
-async fn accept_one(listener: &TcpListener) -> TcpStream {
+/// The next connection. An error that concerns one connection alone is passed over; one of the system's gets a rest.
+///
+/// # Errors
+/// The listener no longer listens, and never will: whoever connects is refused.
+async fn accept_one(listener: &TcpListener) -> io::Result<TcpStream> {
     loop {
         match listener.accept().await {
-            Ok((io, _)) => return io,
+            Ok((io, _)) => return Ok(io),
             Err(error) if matches!(error.kind(), ErrorKind::ConnectionAborted | ErrorKind::ConnectionReset) => {}
+            Err(error) if is_for_good(&error) => return Err(error),
             Err(error) => {
                 tracing::warn!(%error, "cannot accept");
                 tokio::time::sleep(REST).await;
             }
         }
     }
+}
+
+/// accept(2): the descriptor is none, is no socket, or does not listen.
+fn is_for_good(error: &io::Error) -> bool {
+    error
+        .raw_os_error()
+        .is_some_and(|code| [libc::EBADF, libc::EINVAL, libc::ENOTSOCK, libc::EOPNOTSUPP].contains(&code))
 }

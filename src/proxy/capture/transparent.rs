@@ -39,23 +39,27 @@ pub struct Arrival {
     pub slot: Slot,
 }
 
-/// Accepts until the listener fails for good. A slot is taken before a connection is, so at the bound further ones wait in
-/// the listener's backlog.
+/// Accepts until the workers have ended. A slot is taken before a connection is, so at the bound further ones wait in the
+/// listener's backlog.
+///
+/// # Errors
+/// The listener has failed for good.
 pub async fn accept(
     listener: TcpListener,
     entrance: Entrance,
     slots: Arc<Semaphore>,
     workers: Arc<[mpsc::Sender<Arrival>]>,
-) {
+) -> io::Result<()> {
     let mut turn = 0usize;
     while let Ok(slot) = Arc::clone(&slots).acquire_owned().await {
-        let Ok(io) = accept_one(&listener).await.into_std() else { continue };
+        let Ok(io) = accept_one(&listener).await?.into_std() else { continue };
         let slot = Slot(Arc::new(slot));
         turn = (turn + 1) % workers.len();
         if workers[turn].send(Arrival { io, entrance, slot }).await.is_err() {
-            return;
+            break;
         }
     }
+    Ok(())
 }
 
 /// Serves what a worker is handed, until there is no more.
