@@ -265,3 +265,76 @@ impl Drop for Lease {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::net::Ipv4Addr;
+
+    use hyper_util::rt::TokioIo;
+
+    use super::*;
+
+    fn key(host: &str) -> Key {
+        Key { authority: Authority::parse(host, 443).unwrap(), dialled: None, http1_only: true }
+    }
+
+    fn on_a_runtime(test: impl Future<Output = ()>) {
+        tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap().block_on(test);
+    }
+
+    /// A connection over memory; the other end stays open as long as it is held.
+    async fn connection() -> (http1::SendRequest<RequestBody>, tokio::io::DuplexStream) {
+        let (ours, theirs) = tokio::io::duplex(1024);
+        let (mut handle, driver) = http1::handshake(TokioIo::new(ours)).await.unwrap();
+        tokio::spawn(driver.with_upgrades());
+        handle.ready().await.unwrap();
+        (handle, theirs)
+    }
+
+    #[test]
+    fn a_connection_serves_again_unless_it_was_retired() {
+        on_a_runtime(async {
+            let (pool, key) = (Arc::new(Pool::default()), key("a.test"));
+            let (handle, _open) = connection().await;
+            let peer = SocketAddr::from((Ipv4Addr::LOCALHOST, 443));
+            pool.add(&key, Handle::Http1(handle), peer).give_back(true);
+            let mut again = pool.take(&key).expect("it was given back whole");
+            assert!(again.reused());
+            again.retire();
+            again.give_back(true);
+            assert!(pool.take(&key).is_none());
+        });
+    }
+
+    #[test]
+    fn a_connection_whose_request_is_unfinished_serves_nobody() {
+        on_a_runtime(async {
+            let (pool, key) = (Arc::new(Pool::default()), key("a.test"));
+            let (handle, _open) = connection().await;
+            let peer = SocketAddr::from((Ipv4Addr::LOCALHOST, 443));
+            pool.add(&key, Handle::Http1(handle), peer).give_back(false);
+            assert!(pool.take(&key).is_none());
+        });
+    }
+
+    #[test]
+    fn dials_to_one_destination_are_bounded_and_others_go_on() {
+        on_a_runtime(async {
+            let (pool, one, other) = (Pool::default(), key("a.test"), key("b.test"));
+            let mut places = Vec::new();
+            for _ in 0..DIALS {
+                places.push(pool.dialling(&one).await.unwrap());
+            }
+            let further = pool.dialling(&one);
+            tokio::pin!(further);
+            let in_an_hour = tokio::time::timeout(Duration::from_secs(3600), further.as_mut()).await;
+            assert!(in_an_hour.is_err(), "one more than {DIALS}");
+            assert!(pool.dialling(&other).await.is_some());
+            // What is looked through now and then must not forget that they are under way.
+            pool.sweep();
+            assert_eq!(pool.lock()[&one].dials.0.available_permits(), 0);
+            places.pop();
+            assert!(further.await.is_some());
+        });
+    }
+}
