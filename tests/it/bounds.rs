@@ -4,6 +4,7 @@
 
 use crate::cases;
 use crate::internet::internet;
+use crate::internet::rawtls::{RawTls, Step};
 use crate::sandbox::Run;
 
 cases![
@@ -12,6 +13,7 @@ cases![
     two_thousand_connections_are_served,
     ten_thousand_names_are_not_kept,
     slow_clients_hold_up_nobody,
+    dials_to_one_destination_are_bounded,
 ];
 
 /// What a stream of any length may cost.
@@ -139,4 +141,50 @@ check("beside a reader that never reads", answer.status, 200)
 "#;
     let grown = growth("slow", Run::new().allow("slow.allowed.test"), script);
     assert!(grown < STREAM_MB, "grown by {grown} MB");
+}
+
+/// 64 dials at a time to one destination for each worker, of which `run` has one for four processors.
+fn dials_to_one_destination_are_bounded() {
+    let workers = std::thread::available_parallelism().map_or(1, |cores| (cores.get() / 4).clamp(1, 4));
+    let (bound, asked) = (64 * workers, 96 * workers);
+    internet().dns.set("held.test", &["11.22.44.119"]);
+    let answer = Step::Send(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\nok".to_vec());
+    let upstream = RawTls::start("11.22.44.119:443", vec![Step::ReadHead, answer, Step::Close]);
+    let gates = ["hold", "more", "go"].map(|step| internet().web.events(&format!("dials-{step}")));
+    let script = r#"
+import sys
+made = context()
+def opened(host):
+    return made.wrap_socket(tcp(host), server_hostname=host)
+def gate(step):
+    print(step, flush=True)
+    answer = request(opened("gate.allowed.test"), [f"GET /slow?id=dials-{step} HTTP/1.1", "Host: gate.allowed.test"])
+    check(f"{step}: other destinations go on", answer.status, 200)
+# So that all workers know that it speaks HTTP/1 and that each request needs a connection of its own.
+for _ in range(8):
+    check("at first", request(opened("held.test"), ["GET / HTTP/1.1", "Host: held.test"]).status, 200)
+gate("hold")
+streams = [opened("held.test") for _ in range(int(sys.argv[1]))]
+for stream in streams:
+    stream.sendall(b"GET / HTTP/1.1\r\nHost: held.test\r\n\r\n")
+gate("more")
+for _ in range(20):
+    answer = request(opened("gate.allowed.test"), ["GET /status/200 HTTP/1.1", "Host: gate.allowed.test"])
+    check("other destinations go on", answer.status, 200)
+gate("go")
+check("all are served at last", [Answer(stream).status for stream in streams], [200] * len(streams))
+"#;
+    let run = Run::new().allow("held.test").allow("gate.allowed.test").wire(script).word(&asked.to_string()).start();
+    run.wait_for("hold");
+    upstream.hold();
+    gates[0].send("on".into()).unwrap();
+    run.wait_for("more");
+    upstream.waiting(bound);
+    gates[1].send("on".into()).unwrap();
+    run.wait_for("go");
+    assert_eq!(upstream.waiting(bound), bound);
+    upstream.release();
+    gates[2].send("on".into()).unwrap();
+    run.wait().expect_code(0);
+    assert_eq!(upstream.requests("GET"), 8 + asked);
 }

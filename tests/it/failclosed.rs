@@ -2,12 +2,16 @@
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use nix::sys::signal::{Signal, kill};
 
 use crate::cases;
-use crate::sandbox::{Run, code, need};
+use crate::escape::nothing_went_to;
+use crate::internet::recorder::Recorder;
+use crate::rig;
+use crate::sandbox::{Run, code, need, refuses};
 use crate::terminal::Terminal;
 
 cases![
@@ -33,19 +37,8 @@ cases![
     upstream_ca_without_certificate,
     user_namespaces_off,
     killed_launcher_leaves_nothing,
+    closed_listeners_refuse_and_are_told,
 ];
-
-/// The run must stop with 125 before the command starts, and say each of these.
-#[track_caller]
-fn refuses(run: Run, says: &[&str]) {
-    let marker = run.work().join("ran");
-    let output = run.script("touch ran").run();
-    output.expect_code(125);
-    says.iter().for_each(|text| {
-        output.expect_stderr(text);
-    });
-    assert!(!marker.exists(), "the command ran\n{output:#?}");
-}
 
 /// With a policy file of this text.
 #[track_caller]
@@ -196,4 +189,40 @@ fn members(wanted: &str) -> usize {
 
 fn network(pid: &str) -> Option<String> {
     Some(fs::read_link(format!("/proc/{pid}/ns/net")).ok()?.display().to_string())
+}
+
+/// From outside, where only the owner of the launcher's user namespace can: the sandbox has no way to do it.
+fn closed_listeners_refuse_and_are_told() {
+    let recorder = Recorder::tcp("11.22.44.60:443", b"reached");
+    let script = r#"
+import errno
+PLACES = ("11.22.44.60", 443), ("2a11:22:44::60", 443), ("11.22.44.60", 53), PROXY, ("::1", 3128)
+def outcome(place):
+    try:
+        tcp(*place).close()
+        return "open"
+    except OSError as error:
+        return errno.errorcode[error.errno]
+check("at first", {place: outcome(place) for place in PLACES}, {place: "open" for place in PLACES})
+print("ready", flush=True)
+open("go").read()
+check("then", {place: outcome(place) for place in PLACES}, {place: "ECONNREFUSED" for place in PLACES})
+"#;
+    let run = Run::new().allow("allowed.test").wire(script);
+    let go = run.work().join("go");
+    nix::unistd::mkfifo(&go, nix::sys::stat::Mode::S_IRWXU).unwrap();
+    let running = run.start();
+    running.wait_for("ready");
+    let mut closing = Command::new("/usr/bin/python3");
+    closing.args(["-c", include_str!("inside/close_listeners.py"), &running.pid().to_string()]).stdout(Stdio::piped());
+    let closed = rig::spawn_with_capabilities(&mut closing).unwrap().wait_with_output().unwrap();
+    // Captured, DNS and explicit, each for IPv4 and IPv6.
+    assert_eq!(String::from_utf8_lossy(&closed.stdout), "6\n");
+    fs::write(go, "").unwrap();
+    let output = running.wait();
+    assert!(!output.stdout.contains("WRONG"), "{output:#?}");
+    output.expect_code(125).expect_stderr("a listener in the sandbox has failed").expect_stderr("refused since");
+    recorder.assert_nothing();
+    nothing_went_to("11.22.44.60");
+    nothing_went_to("2a11:22:44::60");
 }

@@ -23,11 +23,13 @@ mod protocol_client;
 mod protocol_tls;
 mod protocol_tunnel;
 mod protocol_upstream;
+mod record;
 mod rig;
 mod sandbox;
 mod secret;
 mod selftest;
 mod steering;
+mod surroundings;
 mod table;
 mod terminal;
 
@@ -59,9 +61,11 @@ const GROUPS: &[(&str, &[Case])] = &[
     ("carveouts", carveouts::CASES),
     ("dns", dns::CASES),
     ("steering", steering::CASES),
+    ("record", record::CASES),
     ("cli", cli::CASES),
     ("secret", secret::CASES),
     ("escape", escape::CASES),
+    ("surroundings", surroundings::CASES),
     ("failclosed", failclosed::CASES),
     ("process", process::CASES),
     ("protocol", protocol::CASES),

@@ -6,7 +6,12 @@ use crate::cases;
 use crate::internet::internet;
 use crate::sandbox::Run;
 
-cases![malformed_heads_are_refused_and_recorded, oversized_heads_are_refused, http2_is_held_to_its_rules,];
+cases![
+    malformed_heads_are_refused_and_recorded,
+    echoing_methods_are_refused,
+    oversized_heads_are_refused,
+    http2_is_held_to_its_rules,
+];
 
 fn malformed_heads_are_refused_and_recorded() {
     let script = r#"
@@ -88,6 +93,37 @@ attempt("bad chunks", bad_chunks)
     assert!(rows >= 74, "a row for each malformed head, not {rows}");
     let reasons: BTreeSet<&str> = output.audit.iter().filter_map(|row| row["reason"].as_str()).collect();
     assert!(reasons.iter().any(|reason| reason.contains("content length with transfer encoding")), "{reasons:#?}");
+}
+
+/// TRACE and the TRACK of some servers send a request back as it arrived: with the secret in it.
+fn echoing_methods_are_refused() {
+    let script = r#"
+HOSTS = "echoing.h1.test", "echoing.allowed.test"
+for host in HOSTS:
+    for method in "TRACE", "trace", "Trace", "TRACK", "track", "tRaCk":
+        def captured():
+            for via in tcp, connect:
+                answer = request(tls(host, via=via), [f"{method} /echo HTTP/1.1", f"Host: {host}"])
+                check(f"{method} by {via.__name__}", (answer.status, answer.code), (400, "malformed_request"))
+                check("the reason", answer.body, lambda body: b"would show what the proxy adds" in body)
+        def proxied():
+            answer = request(tcp(*PROXY), [f"{method} https://{host}/echo HTTP/1.1", f"Host: {host}"])
+            check(f"{method} at the proxy", (answer.status, answer.code), (400, "malformed_request"))
+        def over_h2():
+            h2 = H2(tls(host, ("h2",)))
+            answer = h2.answer(h2.send(host, "/echo", method))
+            check(f"{method} over h2", answer["status"], 400)
+            check("other streams go on", h2.answer(h2.send(host, "/status/200", "HEAD"))["status"], 200)
+        for part in captured, proxied, over_h2:
+            attempt(f"{method} {part.__name__} to {host}", part)
+"#;
+    let run = Run::new().allow("echoing.h1.test").bind("echoing.h1.test X-Api-Key: {KEY}");
+    let run = run.allow("echoing.allowed.test").bind("echoing.allowed.test X-Api-Key: {KEY}");
+    run.secret_env("KEY", "canary-of-echoing").wire(script).run().expect_code(0);
+    for host in ["echoing.h1.test", "echoing.allowed.test"] {
+        let seen = internet().web.requests(host);
+        assert!(seen.len() == 6 && seen.iter().all(|seen| seen.method == "HEAD"), "{seen:#?}");
+    }
 }
 
 fn oversized_heads_are_refused() {

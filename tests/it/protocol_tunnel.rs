@@ -8,10 +8,13 @@ use crate::sandbox::Run;
 cases![
     websockets_pass_unaltered,
     a_change_of_protocol_needs_both_sides,
+    a_connection_that_changed_its_protocol_is_not_used_again,
     a_granted_connect_is_answered_to_the_byte,
+    what_a_connect_asks_for_is_one_thing,
     what_is_inside_a_connect_is_judged,
     a_proxy_connection_may_change_its_authority,
     an_absolute_target_agrees_with_its_connection,
+    a_target_at_the_proxy_names_its_scheme,
     pipelined_requests_are_judged_one_by_one,
     the_body_of_a_refused_request_is_no_request,
 ];
@@ -101,6 +104,44 @@ for part in behind_200, behind_426, unasked:
     }
 }
 
+/// Whether it lives on, ends at once, or never says a word: behind a 101 there is no HTTP any more.
+fn a_connection_that_changed_its_protocol_is_not_used_again() {
+    let switching = "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n";
+    let ends = [
+        ("drain.switch.test", "11.22.44.115", Step::Drain),
+        ("fin.switch.test", "11.22.44.116", Step::Fin),
+        ("close.switch.test", "11.22.44.117", Step::Close),
+        ("reset.switch.test", "11.22.44.118", Step::Reset),
+    ];
+    let upstreams = ends.map(|(name, address, end)| {
+        internet().dns.set(name, &[address]);
+        let script = vec![Step::ReadHead, Step::Send(switching.into()), end];
+        (RawTls::start(&format!("{address}:443"), script), name)
+    });
+    let script = r#"
+import sys
+made = context()
+def shake(host):
+    with made.wrap_socket(tcp(host), server_hostname=host) as stream:
+        head = ["GET /ws HTTP/1.1", f"Host: {host}", "Connection: Upgrade", "Upgrade: websocket",
+            "Sec-WebSocket-Version: 13", "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ=="]
+        # A reset may overtake the answer.
+        check(host, request(stream, head).status, lambda status: status == 101 or host.startswith("reset."))
+for host in sys.argv[1:]:
+    def burst():
+        for _ in range(20):
+            shake(host)
+    together(*[(host, burst)] * 2)
+"#;
+    let run = upstreams.iter().fold(Run::new(), |run, (_, name)| run.allow(name)).wire(script);
+    upstreams.iter().fold(run, |run, (_, name)| run.word(name)).run().expect_code(0);
+    for (upstream, name) in upstreams {
+        let seen = upstream.seen();
+        let requests = seen.iter().map(|bytes| String::from_utf8_lossy(bytes).matches("GET /ws").count());
+        assert_eq!(requests.collect::<Vec<_>>(), [1; 40], "{name}: a request each, on a connection of its own");
+    }
+}
+
 fn a_granted_connect_is_answered_to_the_byte() {
     let script = r#"
 def early(host):
@@ -144,6 +185,35 @@ for part in granted, denied, http10, odd:
     output.expect_code(0);
     let denied = output.audit.iter().find(|row| row["authority"] == "evil.test").unwrap();
     assert!(denied["method"] == "CONNECT" && denied["status"] == 403 && denied["capture"] == "connect", "{denied}");
+}
+
+/// A client that checks Host, and a proxy that dials the target, must not be told two things.
+fn what_a_connect_asks_for_is_one_thing() {
+    let script = r#"
+target = "one.connect.allowed.test:443"
+def ask(*hosts):
+    raw = tcp(*PROXY)
+    raw.sendall("\r\n".join([f"CONNECT {target} HTTP/1.1", *[f"Host: {host}" for host in hosts]]).encode() + b"\r\n\r\n")
+    head = read_head(raw)
+    code = [line.split(b": ")[1].decode() for line in head.split(b"\r\n") if line.startswith(b"x-sandbox-proxy-denial")]
+    return int(head.split()[1]), *code, read_to_end(raw) if code else b""
+for host in "one.connect.allowed.test", target, "ONE.connect.allowed.test:443", "one.connect.allowed.test.:443":
+    check(f"Host: {host}", ask(host)[0], 200)
+for host in "two.connect.allowed.test:443", "two.connect.allowed.test", "blocked.test:443", "11.22.33.9:443", "",\
+        "one.connect.allowed.test:8443", "one.connect.allowed.test:80", "a b", "one.connect.allowed.test:443/x":
+    got = ask(host)
+    check(f"Host: {host}", got[:2], (421, "misdirected"))
+    check(f"Host: {host} and its answer", got[2], lambda body: b"this connection is for one.connect.allowed.test" in body)
+check("two of them", ask(target, "two.connect.allowed.test:443")[:2], (400, "malformed_request"))
+"#;
+    let run = Run::new().allow("one.connect.allowed.test").allow("two.connect.allowed.test");
+    let output = run.wire(script).run();
+    output.expect_code(0);
+    let rows = output.audit.iter().filter(|row| row["code"] == "misdirected" && row["method"] == "CONNECT").count();
+    assert_eq!(rows, 9, "{:#?}", output.audit);
+    for name in ["one.connect.allowed.test", "two.connect.allowed.test", "blocked.test"] {
+        assert_eq!(internet().web.connections(name), 0, "{name} was dialled");
+    }
 }
 
 fn what_is_inside_a_connect_is_judged() {
@@ -249,6 +319,29 @@ for via in tcp, connect:
 "#;
     Run::new().allow("both.allowed.test").wire(script).run().expect_code(0);
     assert!(internet().web.requests("evil.test").is_empty());
+}
+
+fn a_target_at_the_proxy_names_its_scheme() {
+    let script = r#"
+host = "scheme.allowed.test"
+def ask(target, *more):
+    answer = request(tcp(*PROXY), [f"GET {target} HTTP/1.1", f"Host: {host}", *more])
+    check(f"GET {target}", (answer.status, answer.code), (400, "malformed_request"))
+    return answer.body
+PROXY_ONLY, NO_SCHEME = b"this is a proxy: it takes CONNECT, or a request target with a scheme and a host", b"no scheme"
+for target in "/x", "/", "//scheme.allowed.test/x", "*", "/https://scheme.allowed.test/":
+    check(f"the reason of {target}", ask(target), lambda body: PROXY_ONLY in body)
+check("the reason without a scheme", ask("scheme.allowed.test:443"), lambda body: NO_SCHEME in body)
+check("another scheme", ask(f"ftp://{host}/x"), lambda body: b"neither http nor https" in body)
+for target in "scheme.allowed.test/x", "scheme.allowed.test:443/x", "https:scheme.allowed.test/x", "https:///x", "://x/":
+    check(f"a reason for {target}", ask(target), lambda body: b"malformed" in body)
+body = ask("/x", "Accept: application/json")
+check("in JSON", body, lambda body: body.startswith(b"{") and PROXY_ONLY in body)
+"#;
+    let output = Run::new().allow("scheme.allowed.test").wire(script).run();
+    output.expect_code(0);
+    assert_eq!(output.audit.len(), 13, "{:#?}", output.audit);
+    assert_eq!(internet().web.connections("scheme.allowed.test"), 0);
 }
 
 fn pipelined_requests_are_judged_one_by_one() {

@@ -6,7 +6,7 @@ use std::fs::{self, File};
 use std::io::Write;
 use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::sync::OnceLock;
 use std::thread::{self, JoinHandle};
 
@@ -171,22 +171,23 @@ fn internet_lines() -> String {
     lines
 }
 
-/// Runs `ip`, lending it our capabilities for that one time: what starts later has none.
 fn ip(lines: &str) {
+    let mut command = Command::new("ip");
+    command.args(["-batch", "-"]).env("PATH", "/usr/sbin:/sbin:/usr/bin:/bin").stdin(Stdio::piped());
+    let mut child = spawn_with_capabilities(&mut command).expect("ip is missing: apt-get install iproute2");
+    child.stdin.take().unwrap().write_all(lines.as_bytes()).unwrap();
+    assert!(child.wait().unwrap().success(), "ip refused one of:\n{lines}");
+}
+
+/// Starts a command that has our capabilities over the namespaces of the tests: what starts later has none.
+pub fn spawn_with_capabilities(command: &mut Command) -> std::io::Result<Child> {
     let lent = [Capability::CAP_NET_ADMIN, Capability::CAP_SYS_ADMIN, Capability::CAP_SYS_PTRACE];
     for capability in lent {
         caps::raise(None, CapSet::Inheritable, capability).expect("hold the capability");
         caps::raise(None, CapSet::Ambient, capability).expect("lend the capability");
     }
-    let path = "/usr/sbin:/sbin:/usr/bin:/bin";
-    let mut child = Command::new("ip")
-        .args(["-batch", "-"])
-        .env("PATH", path)
-        .stdin(Stdio::piped())
-        .spawn()
-        .expect("ip is missing: apt-get install iproute2");
-    child.stdin.take().unwrap().write_all(lines.as_bytes()).unwrap();
-    assert!(child.wait().unwrap().success(), "ip refused one of:\n{lines}");
+    let child = command.spawn();
     caps::clear(None, CapSet::Ambient).unwrap();
     caps::clear(None, CapSet::Inheritable).unwrap();
+    child
 }

@@ -29,6 +29,7 @@ const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// One `sandbox-proxy run`, with a working directory, a home and an audit file of its own.
 pub struct Run {
+    before: Vec<String>,
     options: Vec<String>,
     environment: Vec<(String, String)>,
     command: Vec<String>,
@@ -63,7 +64,7 @@ impl Run {
         for part in ["work", "home"] {
             fs::create_dir_all(directory.join(part)).unwrap();
         }
-        Self { options: vec![], environment: vec![], command: vec![], stdin: vec![], directory }
+        Self { before: vec![], options: vec![], environment: vec![], command: vec![], stdin: vec![], directory }
     }
 
     /// An option of `run`.
@@ -113,6 +114,12 @@ impl Run {
     /// One more word of the command.
     pub fn word(mut self, word: &str) -> Self {
         self.command.push(word.to_owned());
+        self
+    }
+
+    /// Has these words start the program under test.
+    pub fn behind(mut self, words: &[&str]) -> Self {
+        self.before = words.iter().map(|word| (*word).to_owned()).collect();
         self
     }
 
@@ -168,8 +175,10 @@ impl Run {
 
     /// The command line, to be started in some other way; the streams are inherited.
     pub fn to_command(&self) -> Command {
-        let mut command = Command::new(program());
+        let mut words = self.before.iter().cloned().chain([program()]);
+        let mut command = Command::new(words.next().expect("the program at least"));
         command
+            .args(words)
             .arg("run")
             .args(&self.options)
             .arg("--")
@@ -219,7 +228,8 @@ struct Text {
 }
 
 impl Running {
-    fn pid(&self) -> Pid {
+    /// The launcher's process id.
+    pub fn pid(&self) -> Pid {
         Pid::from_raw(self.child.id() as i32)
     }
 
@@ -291,6 +301,18 @@ impl Output {
         assert!(self.stderr.contains(text), "no {text:?} on standard error\n{self:#?}");
         self
     }
+}
+
+/// Must stop with 125 before the command starts, with each of these texts.
+#[track_caller]
+pub fn refuses(run: Run, says: &[&str]) {
+    let marker = run.work().join("ran");
+    let output = run.script("touch ran").run();
+    output.expect_code(125);
+    says.iter().for_each(|text| {
+        output.expect_stderr(text);
+    });
+    assert!(!marker.exists() && output.audit.is_empty(), "the command ran\n{output:#?}");
 }
 
 /// The exit code as a shell would say it.

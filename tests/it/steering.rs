@@ -9,14 +9,11 @@ use std::path::{Path, PathBuf};
 use crate::cases;
 use crate::internet::internet;
 use crate::rig;
-use crate::sandbox::{Output, Run, need};
+use crate::sandbox::{Output, Run, need, refuses};
 
 cases![
     nothing_done_to_paths_changes_the_run,
     directories_are_renamed_while_it_runs,
-    an_audit_in_the_working_directory_is_hidden_and_complete,
-    an_audit_that_cannot_be_written_stops_everything,
-    an_audit_of_two_names_is_refused,
     a_secret_file_where_the_command_writes_is_refused,
     a_secret_file_beside_what_is_needed_is_refused,
     a_secret_file_of_two_names_is_refused,
@@ -25,6 +22,8 @@ cases![
     a_link_to_a_secret_leads_to_its_directory,
     the_directory_of_a_secret_is_hidden_whole,
     the_key_of_a_secrets_command_is_hidden,
+    whatever_a_secrets_command_names_is_hidden,
+    what_a_secrets_command_names_must_have_one_name,
     secrets_that_cannot_be_had_stop_the_start,
     what_this_version_cannot_honour_is_named,
     broken_policies_stop_the_start,
@@ -35,18 +34,6 @@ fn write(path: &Path, text: &str) -> String {
     fs::write(path, text).unwrap();
     fs::set_permissions(path, fs::Permissions::from_mode(0o600)).unwrap();
     path.display().to_string()
-}
-
-/// Must stop with 125 before the command starts, with each of these texts.
-#[track_caller]
-fn refuses(run: Run, says: &[&str]) {
-    let marker = run.work().join("ran");
-    let output = run.script("touch ran").run();
-    output.expect_code(125);
-    says.iter().for_each(|text| {
-        output.expect_stderr(text);
-    });
-    assert!(!marker.exists() && output.audit.is_empty(), "the command ran\n{output:#?}");
 }
 
 const POLICY: &str = r#"
@@ -144,47 +131,6 @@ fn directories_are_renamed_while_it_runs() {
     assert_unmoved(host, &Output { stdout: own, ..output }, rows);
     assert!(internet().web.requests_with("canary-of-another").is_empty());
     let _ = fs::remove_dir_all(format!("{outside}-away"));
-}
-
-fn an_audit_in_the_working_directory_is_hidden_and_complete() {
-    let run = Run::bare();
-    let root = internet().pki.root_file().display().to_string();
-    let run = run.arg("--upstream-ca").arg(&root).arg("--nameserver").arg(rig::DNS).arg("--audit").arg("audit.jsonl");
-    let path = run.work().join("audit.jsonl");
-    let script = "exec 2>&1; curl -sSf https://hidden.allowed.test/status/200
-        cat audit.jsonl; echo FORGED >> audit.jsonl; echo FORGED > audit.jsonl; rm -f audit.jsonl; mv audit.jsonl other; ln audit.jsonl link
-        curl -sS https://hidden.evil.test/; cat audit.jsonl link other; true";
-    let output = run.allow("hidden.allowed.test").script(script).run();
-    output.expect_code(0).expect_stdout("status 200");
-    assert!(!output.stdout.contains("\"verdict\""), "{output:#?}");
-    let text = fs::read_to_string(&path).unwrap();
-    assert!(!text.contains("FORGED"), "{text}");
-    let rows: Vec<serde_json::Value> = text.lines().map(|row| serde_json::from_str(row).unwrap()).collect();
-    assert_eq!(rows.len(), 2, "{text}");
-    assert_eq!(path.metadata().unwrap().permissions().mode() & 0o777, 0o600);
-}
-
-/// A full disk: nothing goes on unrecorded, and the run says at its end that its audit is not whole.
-fn an_audit_that_cannot_be_written_stops_everything() {
-    let run = Run::bare().arg("--upstream-ca").arg(&internet().pki.root_file().display().to_string());
-    let run = run.arg("--nameserver").arg(rig::DNS).arg("--audit").arg("/dev/full").allow("full.allowed.test");
-    let script = "for turn in 1 2 3 4 5 6; do curl -sS -o /dev/null -w '%{http_code} ' https://full.allowed.test/status/200; done";
-    let output = run.script(script).run();
-    output.expect_code(125).expect_stderr("--audit").expect_stderr("No space left");
-    let codes: Vec<&str> = output.stdout.split_whitespace().collect();
-    assert_eq!((codes.len(), codes.last()), (6, Some(&"503")), "{output:#?}");
-    assert!(internet().web.requests("full.allowed.test").len() <= 1, "requests went on unrecorded\n{output:#?}");
-}
-
-fn an_audit_of_two_names_is_refused() {
-    let run = Run::bare();
-    let path = run.outside().join("audit.jsonl");
-    write(&path, "");
-    fs::hard_link(&path, run.work().join("link")).unwrap();
-    refuses(run.arg("--audit").arg(&path.display().to_string()), &["--audit", "2 names", "copy it"]);
-    for (path, says) in [("/nowhere/audit", "/nowhere/audit"), (".", "cannot open")] {
-        refuses(Run::bare().arg("--audit").arg(path), &["--audit", says]);
-    }
 }
 
 /// With a binding that wants the secret of this file.
@@ -288,6 +234,35 @@ fn the_key_of_a_secrets_command_is_hidden() {
     let output = run.script(&format!("cat {path}; curl -sSf https://{host}/echo | grep -c canary-of-command")).run();
     output.expect_stdout("1\n");
     assert!(!output.stdout.contains("canary"), "{output:#?}");
+}
+
+/// Behind a `=` too, as a directory, and by a link.
+fn whatever_a_secrets_command_names_is_hidden() {
+    for (name, argument) in [("split", "if=DIR/key"), ("directory", "DIR"), ("link", "--key=DIR-link")] {
+        let (host, canary) = (format!("{name}.command.allowed.test"), format!("canary-of-{name}"));
+        let run = Run::new();
+        let directory = run.outside().join("secrets");
+        let path = write(&directory.join("key"), &canary);
+        symlink(&path, run.outside().join("secrets-link")).unwrap();
+        let argument = argument.replace("DIR", &directory.display().to_string());
+        let run = run.allow(&host).bind(&format!("{host} X-Api-Key: {{KEY}}"));
+        let run = run.arg("--secret").arg(&format!("KEY=command:sh -c 'printf {canary}' {argument}"));
+        let output = run.script(&format!("cat {path}; curl -sSf -o echo https://{host}/echo")).run();
+        output.expect_code(0);
+        assert!(!output.stdout.contains("canary") && !output.stderr.contains("canary"), "{name}: {output:#?}");
+        assert_eq!(internet().web.requests(&host)[0].header("x-api-key"), [canary], "{name}");
+    }
+}
+
+/// The other name would show what the first one hides.
+fn what_a_secrets_command_names_must_have_one_name() {
+    for argument in ["PATH", "if=PATH"] {
+        let run = Run::new().allow("allowed.test").bind("allowed.test Authorization: Bearer {KEY}");
+        let path = write(&run.outside().join("secrets/key"), "canary");
+        fs::hard_link(&path, run.work().join("other")).unwrap();
+        let command = format!("KEY=command:echo {}", argument.replace("PATH", &path));
+        refuses(run.arg("--secret").arg(&command), &["secret KEY", &path, "2 hard links"]);
+    }
 }
 
 fn secrets_that_cannot_be_had_stop_the_start() {

@@ -2,7 +2,7 @@
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
-use std::sync::{Arc, Mutex, mpsc};
+use std::sync::{Arc, Condvar, Mutex, mpsc};
 use std::time::Duration;
 
 use rustls::{ServerConfig, ServerConnection, StreamOwned};
@@ -33,12 +33,21 @@ pub enum Step {
 #[derive(Clone)]
 pub struct RawTls {
     seen: Arc<Mutex<Vec<Vec<u8>>>>,
+    hold: Arc<Hold>,
+}
+
+/// Keeps handshakes waiting.
+#[derive(Default)]
+struct Hold {
+    /// Whether they wait, and how many do.
+    state: Mutex<(bool, usize)>,
+    changed: Condvar,
 }
 
 impl RawTls {
     /// Listens on `address`; every connection follows `script`, with a certificate for whatever name is asked.
     pub fn start(address: &str, script: Vec<Step>) -> Self {
-        let upstream = Self { seen: Arc::default() };
+        let upstream = Self { seen: Arc::default(), hold: Arc::default() };
         let (task, address) = (upstream.clone(), address.parse::<SocketAddr>().unwrap());
         let tls = internet().pki.server(&["http/1.1"]);
         let (listening, ready) = mpsc::channel();
@@ -65,7 +74,29 @@ impl RawTls {
         self.seen().iter().map(|bytes| String::from_utf8_lossy(bytes).matches(&start).count()).sum()
     }
 
+    /// From here on no handshake is answered, until [`Self::release`].
+    pub fn hold(&self) {
+        self.hold.state.lock().unwrap().0 = true;
+    }
+
+    /// Answers the handshakes that wait, and all others.
+    pub fn release(&self) {
+        self.hold.state.lock().unwrap().0 = false;
+        self.hold.changed.notify_all();
+    }
+
+    /// How many connections wait for a handshake, once there are this many.
+    #[track_caller]
+    pub fn waiting(&self, at_least: usize) -> usize {
+        let few = |state: &mut (bool, usize)| state.1 < at_least;
+        let state = self.hold.state.lock().unwrap();
+        let (state, late) = self.hold.changed.wait_timeout_while(state, Duration::from_secs(30), few).unwrap();
+        assert!(!late.timed_out(), "{} connections wait, not {at_least}", state.1);
+        state.1
+    }
+
     fn follow(&self, stream: TcpStream, tls: Arc<ServerConfig>, script: &[Step]) {
+        self.hold.pass();
         // A peer that hangs ends its own connection, not the run.
         let _ = stream.set_read_timeout(Some(Duration::from_secs(60)));
         let mut stream = StreamOwned::new(ServerConnection::new(tls).unwrap(), stream);
@@ -122,5 +153,15 @@ impl RawTls {
             self.seen.lock().unwrap()[row].push(byte[0]);
         }
         Ok(())
+    }
+}
+
+impl Hold {
+    fn pass(&self) {
+        let mut state = self.state.lock().unwrap();
+        state.1 += 1;
+        self.changed.notify_all();
+        let mut state = self.changed.wait_while(state, |(held, _)| *held).unwrap();
+        state.1 -= 1;
     }
 }
