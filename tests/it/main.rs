@@ -17,6 +17,7 @@ mod dns;
 mod escape;
 mod failclosed;
 mod internet;
+mod kernels;
 mod process;
 mod protocol;
 mod protocol_client;
@@ -66,6 +67,7 @@ const GROUPS: &[(&str, &[Case])] = &[
     ("secret", secret::CASES),
     ("escape", escape::CASES),
     ("surroundings", surroundings::CASES),
+    ("kernels", kernels::CASES),
     ("failclosed", failclosed::CASES),
     ("process", process::CASES),
     ("protocol", protocol::CASES),
