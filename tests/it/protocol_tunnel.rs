@@ -8,7 +8,6 @@ use crate::sandbox::Run;
 cases![
     websockets_pass_unaltered,
     a_change_of_protocol_needs_both_sides,
-    a_connection_that_changed_its_protocol_is_not_used_again,
     a_granted_connect_is_answered_to_the_byte,
     what_a_connect_asks_for_is_one_thing,
     what_is_inside_a_connect_is_judged,
@@ -101,44 +100,6 @@ for part in behind_200, behind_426, unasked:
         let seen = upstream.seen().concat();
         let seen = String::from_utf8_lossy(&seen);
         assert!(!seen.contains("second") && !seen.contains("foo"), "{seen}");
-    }
-}
-
-/// Whether it lives on, ends at once, or never says a word: behind a 101 there is no HTTP any more.
-fn a_connection_that_changed_its_protocol_is_not_used_again() {
-    let switching = "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n";
-    let ends = [
-        ("drain.switch.test", "11.22.44.115", Step::Drain),
-        ("fin.switch.test", "11.22.44.116", Step::Fin),
-        ("close.switch.test", "11.22.44.117", Step::Close),
-        ("reset.switch.test", "11.22.44.118", Step::Reset),
-    ];
-    let upstreams = ends.map(|(name, address, end)| {
-        internet().dns.set(name, &[address]);
-        let script = vec![Step::ReadHead, Step::Send(switching.into()), end];
-        (RawTls::start(&format!("{address}:443"), script), name)
-    });
-    let script = r#"
-import sys
-made = context()
-def shake(host):
-    with made.wrap_socket(tcp(host), server_hostname=host) as stream:
-        head = ["GET /ws HTTP/1.1", f"Host: {host}", "Connection: Upgrade", "Upgrade: websocket",
-            "Sec-WebSocket-Version: 13", "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ=="]
-        # A reset may overtake the answer.
-        check(host, request(stream, head).status, lambda status: status == 101 or host.startswith("reset."))
-for host in sys.argv[1:]:
-    def burst():
-        for _ in range(20):
-            shake(host)
-    together(*[(host, burst)] * 2)
-"#;
-    let run = upstreams.iter().fold(Run::new(), |run, (_, name)| run.allow(name)).wire(script);
-    upstreams.iter().fold(run, |run, (_, name)| run.word(name)).run().expect_code(0);
-    for (upstream, name) in upstreams {
-        let seen = upstream.seen();
-        let requests = seen.iter().map(|bytes| String::from_utf8_lossy(bytes).matches("GET /ws").count());
-        assert_eq!(requests.collect::<Vec<_>>(), [1; 40], "{name}: a request each, on a connection of its own");
     }
 }
 
