@@ -11,7 +11,8 @@ use std::borrow::Cow;
 ///
 /// # Errors
 /// What is ambiguous: servers differ in what such a path means (dot segments, encoded dots, slashes and backslashes, `;`
-/// parameters, double encoding, NUL and other control characters, overlong UTF-8).
+/// parameters, double encoding, NUL and other control characters, overlong UTF-8), and characters that a server which
+/// normalises text (NFKC, or a code page's "best fit") makes one of these out of.
 pub(super) fn canonical(path: &str) -> Result<Cow<'_, str>, &'static str> {
     if path == "*" {
         return Ok(Cow::Borrowed(path));
@@ -50,7 +51,8 @@ fn respell(path: &[u8]) -> Result<String, &'static str> {
             text.push_str(&format!("%{byte:02X}"));
         }
     }
-    std::str::from_utf8(&decoded).map_err(|_| "bytes that are not UTF-8")?;
+    let decoded = std::str::from_utf8(&decoded).map_err(|_| "bytes that are not UTF-8")?;
+    decoded.chars().filter(|c| !c.is_ascii()).try_for_each(refuse_look_alike)?;
     if has_double_encoding(text.as_bytes()) {
         return Err("double encoding");
     }
@@ -66,6 +68,25 @@ fn refuse_byte(byte: u8, escaped: bool) -> Result<(), &'static str> {
         b'.' if escaped => Err("an encoded dot"),
         b'/' if escaped => Err("an encoded slash"),
         b'?' | b'#' if !escaped => Err("a query or fragment inside the path"),
+        _ => Ok(()),
+    }
+}
+
+/// Every character that Unicode's NFKC turns into text with a slash, a backslash, a `;` or a `%`, or into one or two dots,
+/// and those that Windows code pages fit to a slash, a backslash or a `%`. Three dots are no dot segment, and a dot behind a digit or
+/// letter makes none, so these pass.
+fn refuse_look_alike(c: char) -> Result<(), &'static str> {
+    match c {
+        '\u{2024}' | '\u{2025}' | '\u{fe30}' | '\u{fe52}' | '\u{ff0e}' => Err("a character that may be read as a dot"),
+        '\u{2044}' | '\u{2100}' | '\u{2101}' | '\u{2105}' | '\u{2106}' | '\u{2215}' | '\u{ff0f}' => {
+            Err("a character that may be read as a slash")
+        }
+        // The signs of yen and won stand where Japanese and Korean code pages have the backslash.
+        '\u{a5}' | '\u{20a9}' | '\u{2216}' | '\u{fe68}' | '\u{ff3c}' => {
+            Err("a character that may be read as a backslash")
+        }
+        '\u{37e}' | '\u{fe14}' | '\u{fe54}' | '\u{ff1b}' => Err("a character that may be read as a `;`"),
+        '\u{66a}' | '\u{fe6a}' | '\u{ff05}' => Err("a character that may be read as a percent sign"),
         _ => Ok(()),
     }
 }
@@ -142,6 +163,22 @@ mod tests {
         overlong_dot: "/v1/%c0%ae%c0%ae/admin" => Err("bytes that are not UTF-8");
         half_an_escape: "/v1/%2" => Err("a percent sign without two hexadecimal digits");
         iis_escape: "/v1/%u002e/" => Err("a percent sign without two hexadecimal digits");
+        full_width_dots: "/v1/\u{ff0e}\u{ff0e}/admin" => Err("a character that may be read as a dot");
+        encoded_full_width_dots: "/v1/%EF%BC%8E%ef%bc%8e/admin" => Err("a character that may be read as a dot");
+        half_full_width_dots: "/v1/.%EF%BC%8E/admin" => Err("a character that may be read as a dot");
+        one_dot_leader: "/v1/%E2%80%A4%E2%80%A4/admin" => Err("a character that may be read as a dot");
+        two_dot_leader: "/v1/%E2%80%A5/admin" => Err("a character that may be read as a dot");
+        full_width_slash: "/v1/..%EF%BC%8Fadmin" => Err("a character that may be read as a slash");
+        division_slash: "/v1/..\u{2215}admin" => Err("a character that may be read as a slash");
+        fraction_slash: "/v1/..%E2%81%84admin" => Err("a character that may be read as a slash");
+        care_of: "/v1/%E2%84%85" => Err("a character that may be read as a slash");
+        full_width_backslash: "/v1/..%EF%BC%BCadmin" => Err("a character that may be read as a backslash");
+        yen: "/v1/..%C2%A5admin" => Err("a character that may be read as a backslash");
+        greek_question_mark: "/v1/..%CD%BE/admin" => Err("a character that may be read as a `;`");
+        full_width_percent: "/v1/%EF%BC%852e%EF%BC%852e/admin" => Err("a character that may be read as a percent sign");
+        ellipsis: "/v1/more\u{2026}" => Ok("/v1/more%E2%80%A6");
+        numbered: "/v1/%E2%92%88" => Ok("/v1/%E2%92%88");
+        ideographic_full_stop: "/v1/%E3%80%82" => Ok("/v1/%E3%80%82");
         fragment: "/v1/#/../admin" => Err("a query or fragment inside the path");
         no_slash: "v1/x" => Err("it does not begin with a slash");
     }

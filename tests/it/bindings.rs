@@ -164,7 +164,9 @@ const AMBIGUOUS: &str = r#"
 host = HOST
 paths = ["/v1/../v2/x", "/v1/./x", "/v2/../v1/x", "/v1/..", "/.", "/v1/%2e%2e/v2", "/v1/.%2E/v2", "/v1/%2e/x", "/v1%2fx", "/v1/%2F..",
     "/v1/..%2fv2", "/v1/%5c..%5cv2", "/v1/..\\v2", "/v1/..;/v2", "/v1;a=b/x", "/v1/%3bx", "/v1/%252e%252e/v2", "/v1/%2525", "/v1/%00",
-    "/v1/x%0d%0aX-Evil:%201", "/v1/%c0%ae%c0%ae/v2", "/v1/%2", "/v1/%zz", "/v1/%u002e", "/v1/%ff"]
+    "/v1/x%0d%0aX-Evil:%201", "/v1/%c0%ae%c0%ae/v2", "/v1/%2", "/v1/%zz", "/v1/%u002e", "/v1/%ff",
+    "/v1/%EF%BC%8E%EF%BC%8E/v2", "/v1/.%e2%80%a4/v2", "/v1/%E2%80%A5/v2", "/v1/..%EF%BC%8Fv2", "/v1/..%E2%88%95v2", "/v1/..%EF%BC%BCv2",
+    "/v1/..%EF%BC%9B/v2", "/v1/%EF%BC%852e%EF%BC%852e/v2"]
 told = []
 for path in paths:
     sock = tls(connect(host), host)
