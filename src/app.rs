@@ -1,6 +1,6 @@
 //! Puts a sandbox's proxy together, and takes it down again.
 
-use std::io::{self, Write};
+use std::io;
 use std::net::{SocketAddr, TcpListener, UdpSocket};
 use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
@@ -9,7 +9,7 @@ use std::time::Duration;
 use tokio::runtime::Builder;
 use tokio::sync::{Semaphore, mpsc, watch};
 
-use crate::audit::{self, Summary};
+use crate::audit::{self, Sink, Summary};
 use crate::dns::{Resolver, ResolverError};
 use crate::proxy::Worker;
 use crate::proxy::capture::dns::Responder;
@@ -43,7 +43,7 @@ pub struct Parts {
     /// What upstreams must chain to.
     pub upstream_tls: Arc<UpstreamTls>,
     /// Where audit rows go.
-    pub audit: Option<Box<dyn Write + Send>>,
+    pub audit: Option<Box<dyn Sink>>,
     /// Connections at a time; further ones wait.
     pub max_connections: usize,
     /// How many threads carry it; one at least.

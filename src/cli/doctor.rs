@@ -3,13 +3,13 @@
 use std::io::Write;
 
 use crate::launcher::probe::{Health, Part, layers};
-use crate::launcher::{LaunchError, become_invoking_user};
+use crate::launcher::{LaunchError, invoking_user};
 
 /// Writes one line for each layer, with a cure below where one is missing. The answer is the exit code: 0 if `run` would
 /// work, else 1. Call it on the main thread, before any other exists.
 pub fn run(out: &mut dyn Write) -> u8 {
     // By sudo a run would be that of the user behind it, and other rules hold for that user.
-    if let Err(error) = become_invoking_user() {
+    if let Err(error) = invoking_user().and_then(|user| user.assume()) {
         let _ = writeln!(out, "{error}");
         return 1;
     }

@@ -7,10 +7,10 @@ mod inside;
 
 use std::collections::HashMap;
 use std::ffi::OsString;
-use std::fs::{File, OpenOptions};
+use std::fs::OpenOptions;
 use std::io::Write;
 use std::net::{IpAddr, SocketAddr};
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -18,7 +18,7 @@ use std::time::SystemTime;
 use anyhow::{Context, Result, anyhow, bail, ensure};
 
 use crate::app::{self, Ended, Entrances, Parts, Running};
-use crate::audit::Summary;
+use crate::audit::{AuditFile, Sink, Summary};
 use crate::credentials::header::Injector;
 use crate::credentials::source::{Source, SourceContext, open_secret_file, read_secret};
 use crate::launcher::{self, CaptureMode, Identity, LaunchError, Listeners, Newborn};
@@ -48,7 +48,7 @@ pub struct RunArgs {
     #[arg(long, value_name = "NAME", help_heading = "Sandbox")]
     keep_env: Vec<String>,
 
-    /// Give the sandbox a /tmp of its own
+    /// Give the sandbox a /tmp of its own; as root it always has one
     #[arg(long, help_heading = "Sandbox")]
     private_tmp: bool,
 
@@ -90,8 +90,10 @@ pub fn run(args: &RunArgs) -> u8 {
 }
 
 fn try_run(args: &RunArgs) -> Result<u8> {
-    let opened = Opened::open(args)?;
-    let identity = launcher::become_invoking_user()?;
+    let identity = launcher::invoking_user()?;
+    // By sudo this is still root, who can open what the invoking user cannot.
+    let opened = Opened::open(args, identity.uid)?;
+    identity.assume()?;
     launcher::check_standard_streams()?;
     let newborn = launcher::clone_sandbox()?;
     // From here on there is a child; an error on the way drops `newborn`, which ends it.
@@ -104,12 +106,22 @@ fn try_run(args: &RunArgs) -> Result<u8> {
 struct Opened {
     compiled: Compiled,
     sources: Vec<(String, Source)>,
-    audit: Option<(PathBuf, File)>,
+    audit: Option<Audit>,
     upstream_ca: Vec<NamedPem>,
+    /// The files that steer the run, resolved: the command must not change them for the next one.
+    steering: Vec<PathBuf>,
+}
+
+/// The file of `--audit`.
+struct Audit {
+    /// Resolved; none for a pipe, a terminal or /dev/null, where nothing has to be hidden.
+    path: Option<PathBuf>,
+    file: AuditFile,
 }
 
 impl Opened {
-    fn open(args: &RunArgs) -> Result<Self> {
+    /// `uid` is whom a secret's file has to belong to, unless it is root's.
+    fn open(args: &RunArgs, uid: u32) -> Result<Self> {
         let (files, options) = args.policy.clone().into_parts();
         let texts = files.iter().map(|path| read_policy_file(path)).collect::<Result<Vec<_>>>()?;
         let compiled = policy::load(&texts, &options)?;
@@ -118,27 +130,30 @@ impl Opened {
         }
         let mut sources = Vec::new();
         for secret in &compiled.secrets {
-            let source = open_source(&secret.source).with_context(|| format!("secret {}", secret.name))?;
+            let source = open_source(&secret.source, uid).with_context(|| format!("secret {}", secret.name))?;
             sources.push((secret.name.clone(), source));
         }
         let audit = args.audit.as_ref().map(|path| open_audit(path)).transpose()?;
         let upstream_ca = args.upstream_ca.iter().map(|path| read_ca(path)).collect::<Result<Vec<_>>>()?;
-        Ok(Self { compiled, sources, audit, upstream_ca })
+        // What is no file, such as a pipe, cannot be written again.
+        let steering = files.iter().chain(&args.upstream_ca).filter_map(|path| path.canonicalize().ok());
+        let steering = steering.filter(|path| path.is_file()).collect();
+        Ok(Self { compiled, sources, audit, upstream_ca, steering })
     }
 }
 
-fn open_source(source: &SecretSource) -> Result<Source> {
+fn open_source(source: &SecretSource, uid: u32) -> Result<Source> {
     Ok(match source {
         SecretSource::Env(variable) => Source::Env(variable.clone()),
         SecretSource::Command(argv) => Source::Command(argv.clone()),
         SecretSource::File(path) => {
-            let (path, file) = open_secret_file(path, nix::unistd::Uid::effective().as_raw())?;
-            Source::File { path, file }
+            let (path, file) = open_secret_file(path, uid)?;
+            Source::File { path: launcher::opened_as(&path, &file)?, file }
         }
     })
 }
 
-fn open_audit(path: &Path) -> Result<(PathBuf, File)> {
+fn open_audit(path: &Path) -> Result<Audit> {
     let mut options = OpenOptions::new();
     // Not blocking, since opening a FIFO would wait for a reader. No link, which an earlier run may have left to have rows
     // written somewhere else.
@@ -154,7 +169,14 @@ fn open_audit(path: &Path) -> Result<(PathBuf, File)> {
         bail!("--audit: {} is a link where an earlier run could have made it; name the file itself", link.display());
     }
     let file = options.open(path).with_context(context)?;
-    Ok((path.to_owned(), file))
+    let kind = file.metadata().with_context(context)?.file_type();
+    let resolved = if kind.is_char_device() || kind.is_fifo() {
+        None
+    } else {
+        Some(launcher::guard_audit(path, &file).context("--audit")?)
+    };
+    let file = AuditFile::new(file).with_context(|| format!("--audit: cannot write {}", path.display()))?;
+    Ok(Audit { path: resolved, file })
 }
 
 fn read_ca(path: &Path) -> Result<NamedPem> {
@@ -182,7 +204,7 @@ fn start(args: &RunArgs, opened: Opened, identity: &Identity, newborn: &Newborn)
     let injector = injector(&opened.compiled.policy, &opened.sources)?;
     let leaves = LeafConfigs::new(ca, LeafLimits::default())?;
     let sandbox = Arc::new(Sandbox { id, policy: Arc::new(opened.compiled.policy), leaves, injector });
-    let audit = opened.audit.map(|(_, file)| Box::new(file) as Box<dyn Write + Send>);
+    let audit = opened.audit.map(|audit| Box::new(audit.file) as Box<dyn Sink>);
     let nameservers = args.nameserver.clone();
     Ok(app::start(Parts { sandbox, upstream_tls, audit, max_connections, threads, nameservers }, entrances)?)
 }

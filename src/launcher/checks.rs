@@ -12,16 +12,16 @@ pub enum CheckError {
     /// A directory of the system, when real root runs the command.
     #[error(
         "as root the working directory {} would be writable inside, and it {relation} {}; change to a directory of your \
-         own, or start with sudo from your own account",
+         own, such as one in /srv or your home, or start with sudo from your own account",
         directory.display(),
         system.display()
     )]
     SystemDirectory {
         /// The working directory.
         directory: PathBuf,
-        /// "is", "lies in" or "holds".
+        /// "is", "lies in" or "holds the home".
         relation: &'static str,
-        /// The system's directory.
+        /// The system's directory, or another user's home.
         system: PathBuf,
     },
     /// A directory that is replaced by a private one.
@@ -51,8 +51,8 @@ pub enum CheckError {
     Replaced(PathBuf),
     /// The command could write where the file lies.
     #[error(
-        "{} lies below {}, which the command may write; move it elsewhere, such as into a directory of its own below \
-         ~/.config",
+        "{} lies below {}, which the command may write; move it elsewhere, such as into ~/.config/sandbox-proxy, which \
+         every sandbox hides",
         path.display(),
         writable.display()
     )]
@@ -105,32 +105,50 @@ pub enum CheckError {
     },
 }
 
-/// Checks the working directory, which must be resolved (`canonicalize`).
+/// Where real root must not work: the top-level directories of the Filesystem Hierarchy Standard 3.0 that belong to the system, and
+/// those that distributions have added. What root runs or reads by itself lies in them, so that writing there is code run as root.
+/// `lib` and `lib*` stand for `lib64` and its kind.
+const SYSTEM: [&str; 17] = [
+    "bin",
+    "boot",
+    "dev",
+    "efi",
+    "etc",
+    "gnu",
+    "lost+found",
+    "nix",
+    "opt",
+    "ostree",
+    "proc",
+    "run",
+    "sbin",
+    "snap",
+    "sys",
+    "sysroot",
+    "usr",
+];
+
+/// The parts of /var that are for people's own files; all else there is state of the system, such as tables of cron and scripts of
+/// packages.
+const PEOPLES: [&str; 3] = ["/var/tmp", "/var/www", "/var/local"];
+
+/// Checks the working directory, which must be resolved.
+///
+/// `homes` are the homes of all users where real root runs the command, else nothing: whoever may write a directory above a
+/// home may put another in its place.
 ///
 /// # Errors
 ///
-/// For real root any that is `/`, or is, holds or lies in a directory of the system; for all, one that is private or
-/// masked inside.
+/// For real root any that is `/`, lies in a directory of the system, or holds somebody's home; for all, one that is private
+/// or masked inside.
 pub fn working_directory(
     directory: &Path,
-    real_root: bool,
+    homes: Option<&[PathBuf]>,
     private: &[PathBuf],
     masks: &[PathBuf],
 ) -> Result<(), CheckError> {
-    const SYSTEM: [&str; 8] = ["/", "/proc", "/sys", "/dev", "/etc", "/usr", "/boot", "/run"];
-    if real_root {
-        for system in SYSTEM.map(Path::new) {
-            let relation = if directory == system {
-                "is"
-            } else if directory.starts_with(system) && system != Path::new("/") {
-                "lies in"
-            } else if system.starts_with(directory) {
-                "holds"
-            } else {
-                continue;
-            };
-            return Err(CheckError::SystemDirectory { directory: directory.into(), relation, system: system.into() });
-        }
+    if let Some((relation, system)) = homes.and_then(|homes| of_the_system(directory, homes)) {
+        return Err(CheckError::SystemDirectory { directory: directory.into(), relation, system });
     }
     if private.iter().any(|private| private.starts_with(directory)) && directory != Path::new("/") {
         return Err(CheckError::PrivateDirectory(directory.into()));
@@ -139,6 +157,24 @@ pub fn working_directory(
         Some(mask) => Err(CheckError::MaskedDirectory { directory: directory.into(), mask: mask.clone() }),
         None => Ok(()),
     }
+}
+
+/// How a directory belongs to what is not root's own affair.
+fn of_the_system(directory: &Path, homes: &[PathBuf]) -> Option<(&'static str, PathBuf)> {
+    let mut ancestors = directory.ancestors();
+    // The last but one is the top-level directory.
+    let Some(top) = ancestors.by_ref().filter(|ancestor| ancestor.parent().is_some()).last() else {
+        return Some(("is", directory.into()));
+    };
+    let name = top.file_name().unwrap_or_default().to_string_lossy();
+    let of_system = SYSTEM.contains(&name.as_ref())
+        || name.starts_with("lib")
+        || name == "var" && !PEOPLES.iter().any(|place| directory.starts_with(place));
+    if of_system {
+        return Some((if directory == top { "is" } else { "lies in" }, top.into()));
+    }
+    let held = homes.iter().find(|home| home.starts_with(directory) && *home != directory)?;
+    Some(("holds the home", held.clone()))
 }
 
 /// What the command may write and what it needs to see, all resolved.
@@ -150,15 +186,15 @@ pub struct Bounds {
     pub needed: Vec<PathBuf>,
 }
 
-/// Checks a secret's file, opened from `path`, and answers with the directory to mask.
+/// The directory to mask for a secret's file, whose path is that of [`opened_as`].
 ///
 /// The whole directory, so that a file which its owner renames over the old one is hidden as well.
 ///
 /// # Errors
 ///
 /// Whatever would let the command reach the file by another way, or change what is read.
-pub fn guard_secret(path: &Path, file: &File, bounds: &Bounds) -> Result<PathBuf, CheckError> {
-    let path = opened_as(path, file)?;
+pub fn guard_secret(path: &Path, bounds: &Bounds) -> Result<PathBuf, CheckError> {
+    let path = path.to_owned();
     if let Some(writable) = bounds.writable.iter().find(|tree| path.starts_with(tree)) {
         return Err(CheckError::Writable { path, writable: writable.clone() });
     }
@@ -185,8 +221,13 @@ pub fn guard_audit(path: &Path, file: &File) -> Result<PathBuf, CheckError> {
     }
 }
 
-/// The resolved path of a regular file with one name, which is still the one that was opened.
-fn opened_as(path: &Path, file: &File) -> Result<PathBuf, CheckError> {
+/// The resolved path of a regular file with one name, which is still the one that was opened. To be asked by whoever could open it:
+/// what only root can reach cannot be resolved any more by the user that the command runs as.
+///
+/// # Errors
+///
+/// What is no regular file, has several names, or was replaced.
+pub fn opened_as(path: &Path, file: &File) -> Result<PathBuf, CheckError> {
     let unreadable = |source| CheckError::Unreadable { path: path.into(), source };
     let resolved = path.canonicalize().map_err(unreadable)?;
     let held = file.metadata().map_err(unreadable)?;
@@ -213,7 +254,9 @@ mod tests {
             fn $test() {
                 let private = ["/run".into(), "/run/user/1".into()];
                 let masks = ["/home/u/.ssh".into()];
-                let answer = working_directory(Path::new($directory), $root, &private, &masks);
+                let homes = ["/root", "/home/u", "/srv/git", "/usr/sbin"].map(PathBuf::from);
+                let homes = $root.then_some(homes.as_slice());
+                let answer = working_directory(Path::new($directory), homes, &private, &masks);
                 assert!(matches!(answer, $expected), "{answer:?}");
             })*
         };
@@ -226,6 +269,22 @@ mod tests {
         root_may_not_work_in_etc: "/etc", root true => Err(CheckError::SystemDirectory { relation: "is", .. }),
         root_may_not_work_below_usr: "/usr/local/src", root true => Err(CheckError::SystemDirectory { relation: "lies in", .. }),
         root_may_work_beside_usr: "/usrlocal", root true => Ok(()),
+        root_may_work_in_a_directory_of_its_own_at_the_top: "/app", root true => Ok(()),
+        root_may_work_in_a_users_home: "/home/u/project", root true => Ok(()),
+        root_may_work_where_files_outlive_a_boot: "/var/tmp/x", root true => Ok(()),
+        root_may_work_on_a_web_site: "/var/www/site", root true => Ok(()),
+        root_may_not_work_in_var: "/var", root true => Err(CheckError::SystemDirectory { relation: "is", .. }),
+        root_may_not_work_among_tables_of_cron: "/var/spool/cron/crontabs", root true => Err(CheckError::SystemDirectory { .. }),
+        root_may_not_work_among_packages: "/var/lib/dpkg/info", root true => Err(CheckError::SystemDirectory { .. }),
+        root_may_not_work_beside_var_tmp: "/var/tmpfiles", root true => Err(CheckError::SystemDirectory { .. }),
+        root_may_not_work_in_bin: "/bin", root true => Err(CheckError::SystemDirectory { .. }),
+        root_may_not_work_in_sbin: "/sbin", root true => Err(CheckError::SystemDirectory { .. }),
+        root_may_not_work_below_lib: "/lib/modules", root true => Err(CheckError::SystemDirectory { .. }),
+        root_may_not_work_in_lib64: "/lib64", root true => Err(CheckError::SystemDirectory { .. }),
+        root_may_not_work_below_opt: "/opt/tool/bin", root true => Err(CheckError::SystemDirectory { .. }),
+        root_may_not_work_in_proc: "/proc/sys/kernel", root true => Err(CheckError::SystemDirectory { .. }),
+        root_may_not_work_above_homes: "/home", root true => Err(CheckError::SystemDirectory { relation: "holds the home", .. }),
+        root_may_not_work_above_a_home_elsewhere: "/srv", root true => Err(CheckError::SystemDirectory { relation: "holds the home", .. }),
         a_user_may_work_below_usr: "/usr/local/src", root false => Ok(()),
         a_user_may_work_in_the_root: "/", root false => Ok(()),
         nobody_works_in_run: "/run", root false => Err(CheckError::PrivateDirectory(_)),
@@ -248,7 +307,7 @@ mod tests {
     #[test]
     fn a_secret_alone_in_its_directory_is_masked_with_it() {
         let (directory, path, file) = secret("alone");
-        assert_eq!(guard_secret(&path, &file, &Bounds::default()).unwrap(), directory);
+        assert_eq!(guard_secret(&opened_as(&path, &file).unwrap(), &Bounds::default()).unwrap(), directory);
         std::fs::remove_dir_all(directory).unwrap();
     }
 
@@ -256,7 +315,7 @@ mod tests {
     fn a_secret_with_two_names_is_refused() {
         let (directory, path, file) = secret("linked");
         std::fs::hard_link(&path, directory.join("other")).unwrap();
-        let refused = guard_secret(&path, &file, &Bounds::default());
+        let refused = opened_as(&path, &file);
         assert!(matches!(refused, Err(CheckError::Linked { links: 2, .. })), "{refused:?}");
         std::fs::remove_dir_all(directory).unwrap();
     }
@@ -265,16 +324,16 @@ mod tests {
     fn a_secret_where_the_command_writes_is_refused() {
         let (directory, path, file) = secret("writable");
         let bounds = Bounds { writable: vec![directory.clone()], needed: Vec::new() };
-        assert!(matches!(guard_secret(&path, &file, &bounds), Err(CheckError::Writable { .. })));
+        assert!(matches!(guard_secret(&path, &bounds), Err(CheckError::Writable { .. })));
         assert_eq!(guard_audit(&path, &file).unwrap(), path);
         std::fs::remove_dir_all(directory).unwrap();
     }
 
     #[test]
     fn a_secret_beside_what_the_command_needs_is_refused() {
-        let (directory, path, file) = secret("shared");
+        let (directory, path, _file) = secret("shared");
         let bounds = Bounds { writable: Vec::new(), needed: vec![directory.join("project")] };
-        assert!(matches!(guard_secret(&path, &file, &bounds), Err(CheckError::Shared { .. })));
+        assert!(matches!(guard_secret(&path, &bounds), Err(CheckError::Shared { .. })));
         std::fs::remove_dir_all(directory).unwrap();
     }
 
@@ -283,7 +342,7 @@ mod tests {
         let (directory, path, file) = secret("replaced");
         std::fs::write(directory.join("new"), "y").unwrap();
         std::fs::rename(directory.join("new"), &path).unwrap();
-        assert!(matches!(guard_secret(&path, &file, &Bounds::default()), Err(CheckError::Replaced(_))));
+        assert!(matches!(opened_as(&path, &file), Err(CheckError::Replaced(_))));
         std::fs::remove_dir_all(directory).unwrap();
     }
 }

@@ -27,35 +27,69 @@ pub struct Identity {
     pub shell: OsString,
     /// Root, with nobody behind it: what the command may write is limited.
     pub real_root: bool,
-    /// Root by sudo, and now the user that `SUDO_UID` names.
+    /// Root by sudo; the command runs as the user that `SUDO_UID` names.
     pub from_sudo: bool,
+    /// The name in passwd, by which the user's groups are found.
+    account: Option<CString>,
 }
 
-/// As root by sudo becomes the user who called it; else stays who it is. Reads single variables of the environment only.
+/// The user that the command will run as: with sudo the one who called it. Reads single variables of the environment only,
+/// and changes nothing: files of root's are opened between this and [`Identity::assume`].
 ///
 /// # Errors
 ///
 /// A `SUDO_UID` or `SUDO_GID` that is no user's or group's number, and the system's refusals.
-pub fn become_invoking_user() -> Result<Identity, LaunchError> {
+pub fn invoking_user() -> Result<Identity, LaunchError> {
     identify().map_err(|failure| explain(failure, &Host::read()))
+}
+
+impl Identity {
+    /// Becomes this user, for good, where sudo made this process root.
+    ///
+    /// # Errors
+    ///
+    /// The system's refusals.
+    pub fn assume(&self) -> Result<(), LaunchError> {
+        if !self.from_sudo {
+            return Ok(());
+        }
+        self.switch().map_err(|failure| explain(failure, &Host::read()))
+    }
+
+    /// Groups first: once the user is changed the right to change groups is gone.
+    fn switch(&self) -> Result<(), Failure> {
+        let (uid, gid) = (Uid::from_raw(self.uid), Gid::from_raw(self.gid));
+        let failed = |what: &'static str| move |errno: Errno| Failure::new(Layer::Identity, what, errno);
+        match &self.account {
+            Some(name) => initgroups(name, gid).map_err(failed("taking the user's groups"))?,
+            None => nix::unistd::setgroups(&[gid]).map_err(failed("leaving root's groups"))?,
+        }
+        setresgid(gid, gid, gid).map_err(failed("taking the user's group"))?;
+        setresuid(uid, uid, uid).map_err(failed("becoming the user"))?;
+        let (users, groups) =
+            (getresuid().map_err(failed("telling who it is"))?, getresgid().map_err(failed("telling who it is"))?);
+        if [users.real, users.effective, users.saved] != [uid; 3]
+            || [groups.real, groups.effective, groups.saved] != [gid; 3]
+        {
+            return Err(Failure::text(Layer::Identity, format!("it did not become user {uid} and group {gid}")));
+        }
+        // A change of user hides /proc/PID from that user; the maps of the new namespace are written there.
+        prctl::set_dumpable(true).map_err(failed("becoming dumpable"))
+    }
 }
 
 fn identify() -> Result<Identity, Failure> {
     let (uid, gid) = (geteuid(), getegid());
-    if !uid.is_root() {
-        // No set-user-ID program: real and effective must agree before a namespace maps only one of them.
-        return describe(uid, gid, std::env::var_os("HOME"), false);
-    }
-    let Some(invoking) = number("SUDO_UID")?.map(Uid::from_raw).filter(|uid| !uid.is_root()) else {
-        return describe(uid, gid, std::env::var_os("HOME"), false);
+    let from_sudo =
+        if uid.is_root() { number("SUDO_UID")?.map(Uid::from_raw).filter(|uid| !uid.is_root()) } else { None };
+    let Some(invoking) = from_sudo else {
+        return Ok(describe(uid, gid, look_up(uid)?, false));
     };
-    let group = number("SUDO_GID")?.map(Gid::from_raw);
     let user = look_up(invoking)?;
-    let group = group.or(user.as_ref().map(|user| user.gid)).ok_or_else(|| {
+    let group = number("SUDO_GID")?.map(Gid::from_raw).or(user.as_ref().map(|user| user.gid)).ok_or_else(|| {
         Failure::text(Layer::Identity, "SUDO_GID is missing and the user is not in passwd; start it by sudo, or set it")
     })?;
-    switch(invoking, group, user.as_ref())?;
-    describe(invoking, group, None, true)
+    Ok(describe(invoking, group, user, true))
 }
 
 fn number(variable: &str) -> Result<Option<u32>, Failure> {
@@ -74,46 +108,25 @@ fn look_up(uid: Uid) -> Result<Option<User>, Failure> {
     User::from_uid(uid).map_err(|errno| Failure::new(Layer::Identity, format!("looking up user {uid}"), errno))
 }
 
-/// Groups first: once the user is changed the right to change groups is gone.
-fn switch(uid: Uid, gid: Gid, user: Option<&User>) -> Result<(), Failure> {
-    let failed = |what: &'static str| move |errno: Errno| Failure::new(Layer::Identity, what, errno);
-    let name = user.and_then(|user| CString::new(user.name.as_bytes()).ok());
-    match name {
-        Some(name) => initgroups(&name, gid).map_err(failed("taking the user's groups"))?,
-        None => nix::unistd::setgroups(&[gid]).map_err(failed("leaving root's groups"))?,
-    }
-    setresgid(gid, gid, gid).map_err(failed("taking the user's group"))?;
-    setresuid(uid, uid, uid).map_err(failed("becoming the user"))?;
-    let (users, groups) =
-        (getresuid().map_err(failed("telling who it is"))?, getresgid().map_err(failed("telling who it is"))?);
-    if [users.real, users.effective, users.saved] != [uid; 3]
-        || [groups.real, groups.effective, groups.saved] != [gid; 3]
-    {
-        return Err(Failure::text(Layer::Identity, format!("it did not become user {uid} and group {gid}")));
-    }
-    // A change of user hides /proc/PID from that user; the maps of the new namespace are written there.
-    prctl::set_dumpable(true).map_err(failed("becoming dumpable"))
-}
-
-fn describe(uid: Uid, gid: Gid, home: Option<OsString>, from_sudo: bool) -> Result<Identity, Failure> {
-    let known = look_up(uid)?;
+fn describe(uid: Uid, gid: Gid, known: Option<User>, from_sudo: bool) -> Identity {
     let named = |variable: &str| (!from_sudo).then(|| std::env::var_os(variable)).flatten();
     let known_home = known.as_ref().map(|user| user.dir.clone());
     let known_shell = known.as_ref().map(|user| user.shell.clone().into_os_string());
-    let known_name = known.map(|user| OsString::from(user.name));
+    let known_name = known.map(|user| user.name);
     let known_home = known_home.filter(|home| home.is_absolute());
-    let home = home.map(PathBuf::from).filter(|home| home.is_absolute());
+    let home = named("HOME").map(PathBuf::from).filter(|home| home.is_absolute());
     let home = home.or_else(|| known_home.clone()).unwrap_or_else(|| "/".into());
-    Ok(Identity {
+    Identity {
         uid: uid.as_raw(),
         gid: gid.as_raw(),
         passwd_home: known_home.filter(|known| *known != home),
         home,
-        user: known_name.or_else(|| named("USER")).unwrap_or_else(|| uid.to_string().into()),
+        account: known_name.as_deref().and_then(|name| CString::new(name).ok()),
+        user: known_name.map(OsString::from).or_else(|| named("USER")).unwrap_or_else(|| uid.to_string().into()),
         shell: named("SHELL").or(known_shell).unwrap_or_else(|| "/bin/sh".into()),
-        real_root: geteuid().is_root(),
+        real_root: uid.is_root(),
         from_sudo,
-    })
+    }
 }
 
 #[cfg(test)]

@@ -7,6 +7,7 @@ use std::path::{Component, Path, PathBuf};
 
 use serde::Deserialize;
 
+use super::homes::Listing;
 use super::plan::holds_url_credentials;
 
 /// Larger files are taken to hold credentials without a look.
@@ -51,9 +52,9 @@ pub struct MaskError {
 
 /// The paths of every credential store that exists, symbolic links resolved.
 ///
-/// `homes` are all that programs may take for the user's: that of the environment and that of passwd. `variable` reads one
-/// variable of the launcher's environment; `needed` are directories that must stay visible: the home
-/// and the working directory.
+/// `homes` are all that programs may take for the user's: that of the environment and that of passwd; for root those of
+/// everybody. `variable` reads one variable of the launcher's environment; `needed` are directories that must stay visible:
+/// the home and the working directory.
 ///
 /// # Errors
 ///
@@ -66,12 +67,14 @@ pub fn credential_paths(
 ) -> Result<Vec<PathBuf>, MaskError> {
     let stores: Stores =
         toml::from_str(include_str!("../../policies/credential-paths.toml")).expect("compiled in, and tested");
+    let mut listing = Listing::of(homes);
+    let homes = listing.with_stores(&may_begin_a_store);
     let mut found = Vec::new();
     for store in stores.store {
         let always = store.paths.iter().map(|pattern| (pattern, false));
         for (pattern, may_be_clean) in always.chain(store.unless_clean.iter().map(|pattern| (pattern, true))) {
             let pattern = pattern.replace("{uid}", &uid.to_string());
-            let candidates = homes.iter().flat_map(|home| expand(&pattern, home, variable));
+            let candidates = expand(&pattern, &homes, variable).into_iter().filter(|path| listing.may_hold(path));
             for path in candidates.flat_map(|path| existing(&path)) {
                 if let Some(needed) = needed.iter().find(|needed| needed.starts_with(&path)) {
                     return Err(MaskError { store: store.name, path, needed: needed.clone() });
@@ -87,21 +90,26 @@ pub fn credential_paths(
     Ok(found)
 }
 
+/// Whether a name in a home can be the first of a store's path: hidden ones, and two more.
+fn may_begin_a_store(name: &[u8]) -> bool {
+    name.starts_with(b".") || [b"_netrc".as_slice(), b"snap"].contains(&name)
+}
+
 /// The places a pattern stands for: `~`, `$VARIABLE` (a list, where it holds colons) and plain absolute paths. Nothing,
 /// when its variable is not set.
-fn expand(pattern: &str, home: &Path, variable: &dyn Fn(&str) -> Option<OsString>) -> Vec<PathBuf> {
+fn expand(pattern: &str, homes: &[&Path], variable: &dyn Fn(&str) -> Option<OsString>) -> Vec<PathBuf> {
     let (first, rest) = pattern.split_once('/').unwrap_or((pattern, ""));
     let bases = match first.strip_prefix('$') {
         Some(name) => match variable(name).filter(|value| !value.is_empty()) {
             Some(value) => {
                 value.as_bytes().split(|byte| *byte == b':').map(|part| OsStr::from_bytes(part).into()).collect()
             }
-            None => default_base(name, home).into_iter().collect(),
+            None => homes.iter().filter_map(|home| default_base(name, home)).collect(),
         },
-        None if first == "~" => vec![home.to_owned()],
+        None if first == "~" => homes.iter().map(|home| home.to_path_buf()).collect(),
         None => vec![PathBuf::from("/")],
     };
-    let absolute = bases.into_iter().filter(|base| base.is_absolute());
+    let absolute = bases.into_iter().filter(|base: &PathBuf| base.is_absolute());
     absolute.map(|base| if rest.is_empty() { base } else { base.join(rest) }).collect()
 }
 
@@ -252,6 +260,18 @@ mod tests {
         let netrc = home.file(".netrc", "");
         home.file(".bashrc", "");
         assert_eq!(home.masks(&[]).unwrap(), [netrc, home.0.join(".ssh")]);
+    }
+
+    /// Else the look at a home's names would pass over the home.
+    #[test]
+    fn every_store_begins_as_expected() {
+        let stores: Stores = toml::from_str(include_str!("../../policies/credential-paths.toml")).unwrap();
+        let patterns = stores.store.into_iter().flat_map(|store| store.paths.into_iter().chain(store.unless_clean));
+        let bases = patterns.flat_map(|pattern| expand(&pattern, &[Path::new("/h")], &|_| None));
+        let below: Vec<PathBuf> = bases.filter_map(|path| Some(path.strip_prefix("/h").ok()?.to_owned())).collect();
+        let first = |path: &PathBuf| path.iter().next().unwrap().as_bytes().to_vec();
+        let odd: Vec<&PathBuf> = below.iter().filter(|path| !may_begin_a_store(&first(path))).collect();
+        assert!(below.len() > 100 && odd.is_empty(), "{} {odd:?}", below.len());
     }
 
     #[test]

@@ -2,7 +2,7 @@
 //!
 //! The calls, all on the main thread, in this order:
 //!
-//! 1. [`become_invoking_user`], while nothing is read but names; then [`check_standard_streams`];
+//! 1. [`invoking_user`], and when the files that steer the run are open [`Identity::assume`]; then [`check_standard_streams`];
 //! 2. [`clone_sandbox`], before any thread exists and before any secret is read: pid 1 has a copy of this memory;
 //! 3. [`Newborn::configure`] with a [`Plan`]; the answer is the [`Listeners`] to accept on;
 //! 4. [`Newborn::release`] when the proxy accepts;
@@ -16,6 +16,7 @@ mod child;
 mod confine;
 mod control;
 mod diagnose;
+mod homes;
 mod identity;
 mod masks;
 mod mountinfo;
@@ -47,10 +48,11 @@ use nix::sys::prctl;
 use nix::sys::signal::{SigHandler, SigSet, SigmaskHow, Signal, sigprocmask};
 use nix::unistd::{Pid, getegid, geteuid};
 
-pub use checks::{Bounds, CheckError, guard_audit, guard_secret, working_directory};
+pub use checks::{Bounds, CheckError, guard_audit, guard_secret, opened_as, working_directory};
 pub use control::{CaptureMode, Layer};
 pub use diagnose::LaunchError;
-pub use identity::{Identity, become_invoking_user};
+pub use homes::all_homes;
+pub use identity::{Identity, invoking_user};
 pub use masks::{MaskError, credential_paths, host_sockets, stray_sockets};
 pub use mountinfo::everywhere;
 pub use namespace::variable_names;

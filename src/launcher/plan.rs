@@ -29,6 +29,8 @@ pub struct Plan {
     pub masks: Vec<OsString>,
     /// Directories that must keep their names: see [`super::pins()`].
     pub pins: Vec<OsString>,
+    /// Files that must stay as they are, such as the policy: read-only inside, and not to be replaced.
+    pub unchanged: Vec<OsString>,
     /// `$XDG_RUNTIME_DIR`, which becomes an empty directory of the sandbox's own.
     pub runtime_directory: Option<OsString>,
     /// Directories under /run that the command needs nevertheless: those of `PATH`, and the working directory.
@@ -244,6 +246,7 @@ mod tests {
             ],
             masks: vec!["/m".into()],
             pins: vec!["/p".into()],
+            unchanged: vec!["/u".into()],
             runtime_directory: None,
             kept: Vec::new(),
             private_tmp: false,

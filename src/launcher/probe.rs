@@ -161,6 +161,7 @@ fn nothing() -> Plan {
         placed: Vec::new(),
         masks: Vec::new(),
         pins: Vec::new(),
+        unchanged: Vec::new(),
         runtime_directory: None,
         kept: Vec::new(),
         private_tmp: false,

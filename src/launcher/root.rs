@@ -1,14 +1,15 @@
 //! What real root gets besides. Without capabilities its user id still owns the system's files, so that writing
 //! `/proc/sys/kernel/core_pattern` or a file in /etc would be code run by root outside.
 
-use std::os::unix::fs::symlink;
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::{MetadataExt, symlink};
 use std::path::{Path, PathBuf};
 
 use nix::errno::Errno;
 
-use super::control::Failure;
+use super::control::{Failure, Layer};
 use super::mountinfo::{self, Mount};
-use super::mounts::{bind, c_string, failed, hold, made, tmpfs};
+use super::mounts::{bind, c_string, descriptor_path, failed, hold, made, tmpfs};
 use super::namespace;
 use super::plan::Plan;
 
@@ -58,9 +59,13 @@ pub(super) fn mounts() -> Result<Vec<Mount>, Failure> {
 pub(super) fn limit_writes(plan: &Plan, pins: &[PathBuf]) -> Result<(), Failure> {
     let own = own(plan);
     for path in own {
-        // A mount of its own, so that it can stay writable when the one around it does not.
         if let Some(held) = hold(path)? {
-            bind(&held, path)?;
+            if *path == *plan.directory {
+                check_is_where_it_started(path, &held)?;
+            }
+            // A mount of its own, so that it can stay writable when the one around it does not. Onto what is held: by now
+            // the path may lead elsewhere.
+            bind(&held, &descriptor_path(&held))?;
         }
     }
     for mount in mounts()? {
@@ -79,6 +84,23 @@ pub(super) fn limit_writes(plan: &Plan, pins: &[PathBuf]) -> Result<(), Failure>
         }
     }
     Ok(())
+}
+
+/// Another sandbox may have put a link or another directory in the place of a directory on the way to the working directory,
+/// after the launcher had looked at the path. Pid 1 still stands where the launcher did.
+fn check_is_where_it_started(path: &Path, held: &OwnedFd) -> Result<(), Failure> {
+    let identity = |path: &Path| {
+        let metadata = std::fs::metadata(path).map_err(|error| failed("looking at", path, &error))?;
+        Ok((metadata.dev(), metadata.ino()))
+    };
+    if identity(Path::new("."))? == identity(&descriptor_path(held))? {
+        return Ok(());
+    }
+    let text = format!(
+        "{} is not the directory that the run was started in; start again when nothing moves it",
+        path.display()
+    );
+    Err(Failure::text(Layer::Mounts, text))
 }
 
 /// Only what is one of the writable trees itself, or the sandbox's own. A mount below such a tree shows files of the system

@@ -16,8 +16,11 @@ mod clients;
 mod dns;
 mod escape;
 mod failclosed;
+mod faults;
+mod hidden;
 mod internet;
 mod kernels;
+mod isolation;
 mod process;
 mod protocol;
 mod protocol_client;
@@ -69,6 +72,9 @@ const GROUPS: &[(&str, &[Case])] = &[
     ("surroundings", surroundings::CASES),
     ("kernels", kernels::CASES),
     ("failclosed", failclosed::CASES),
+    ("faults", faults::CASES),
+    ("hidden", hidden::CASES),
+    ("isolation", isolation::CASES),
     ("process", process::CASES),
     ("protocol", protocol::CASES),
     ("protocol_client", protocol_client::CASES),

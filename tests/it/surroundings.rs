@@ -104,10 +104,10 @@ fn connected_unix_stream_as_standard_input() {
 }
 
 /// A bind mount in the tests' mount namespace that goes with the case.
-struct Bound(PathBuf);
+pub struct Bound(PathBuf);
 
 impl Bound {
-    fn new(source: &Path, target: PathBuf) -> Self {
+    pub fn new(source: &Path, target: PathBuf) -> Self {
         fs::create_dir_all(&target).unwrap();
         let flags = MsFlags::MS_BIND | MsFlags::MS_REC;
         mount(Some(source), &target, None::<&str>, flags, None::<&str>).expect("the tests may mount");

@@ -2,8 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
-use std::fs::File;
-use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, ensure};
@@ -21,35 +20,39 @@ use super::{Opened, RunArgs};
 /// # Errors
 /// Whatever could not be hidden from the command, with the cure.
 pub fn plan(args: &RunArgs, identity: &Identity, opened: &Opened, id: &SandboxId, ca: &SandboxCa) -> Result<Plan> {
-    let Opened { compiled, sources, audit, .. } = opened;
-    let audit = audit.as_ref();
+    // The kernel's answer, so there is no link in it.
     let directory = std::env::current_dir().context("the working directory cannot be told")?;
-    let directory = directory.canonicalize().context("the working directory cannot be resolved")?;
     let runtime = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from).filter(|path| path.is_absolute());
-    let private = launcher::private_directories(runtime.as_deref(), args.private_tmp);
+    // Root could use whatever lies in /tmp, other services' private directories and sockets above all, also those that are made later.
+    let private_tmp = args.private_tmp || identity.real_root;
+    let private = launcher::private_directories(runtime.as_deref(), private_tmp);
     let mut environment = environment(args, identity)?;
     let placed = trust_in(ca, &mut environment)?;
     let search_path: Vec<PathBuf> =
         environment.get(OsStr::new("PATH")).map(|path| std::env::split_paths(path).collect()).unwrap_or_default();
     let resolved = search_path.iter().filter_map(|path| path.canonicalize().ok());
     let needed: Vec<PathBuf> = [identity.home.clone(), directory.clone()].into_iter().chain(resolved).collect();
-    let masks = masks(identity, sources, audit, &needed, &directory)?;
-    launcher::working_directory(&directory, identity.real_root, &private, &masks)?;
+    let others = identity.real_root.then(launcher::all_homes);
+    let homes = Homes { own: identity, others: others.as_deref() };
+    let Hidden { masks, pins } = hidden(&homes, opened, &directory, &needed, &private)?;
+    launcher::working_directory(&directory, others.as_deref(), &private, &masks)?;
     // As they are written: one that is a link in a private directory is given back as that link.
     let kept = search_path.iter().chain([&directory]);
     let kept = kept.filter(|path| private.iter().any(|private| path.starts_with(private)));
+    let names = |paths: Vec<PathBuf>| paths.into_iter().map(PathBuf::into_os_string).collect();
     Ok(Plan {
         command: args.command.clone(),
         kept: kept.map(|path| path.clone().into_os_string()).collect(),
         directory: directory.into_os_string(),
         environment: environment.into_iter().collect(),
         host_name: format!("sandbox-{}", &id.as_str()[..8]),
-        ports: compiled.policy.ports(),
+        ports: opened.compiled.policy.ports(),
         placed,
-        masks: masks.into_iter().map(PathBuf::into_os_string).collect(),
-        pins: pins(sources, audit).into_iter().map(PathBuf::into_os_string).collect(),
+        masks: names(masks),
+        pins: names(pins),
+        unchanged: names(opened.steering.clone()),
         runtime_directory: runtime.map(PathBuf::into_os_string),
-        private_tmp: args.private_tmp,
+        private_tmp,
         real_root: identity.real_root,
     })
 }
@@ -88,56 +91,59 @@ fn trust_in(ca: &SandboxCa, environment: &mut BTreeMap<OsString, OsString>) -> R
     Ok(trust.files.into_iter().map(place).collect())
 }
 
-/// What the command must not see.
-fn masks(
-    identity: &Identity,
-    sources: &[(String, Source)],
-    audit: Option<&(PathBuf, File)>,
-    needed: &[PathBuf],
+/// The homes in which credentials are looked for.
+struct Homes<'a> {
+    own: &'a Identity,
+    /// Everybody's, for root.
+    others: Option<&'a [PathBuf]>,
+}
+
+/// What the command must not see, and what must keep its name for that.
+struct Hidden {
+    masks: Vec<PathBuf>,
+    pins: Vec<PathBuf>,
+}
+
+fn hidden(
+    homes: &Homes<'_>,
+    opened: &Opened,
     directory: &Path,
-) -> Result<Vec<PathBuf>> {
+    needed: &[PathBuf],
+    private: &[PathBuf],
+) -> Result<Hidden> {
+    let others = homes.others.unwrap_or_default();
+    let home = &homes.own.home;
+    let all: Vec<&Path> =
+        std::iter::once(home).chain(&homes.own.passwd_home).chain(others).map(PathBuf::as_path).collect();
     let read = |name: &str| std::env::var_os(name);
-    let homes: Vec<&Path> =
-        std::iter::once(&identity.home).chain(&identity.passwd_home).map(PathBuf::as_path).collect();
-    let mut masks = launcher::credential_paths(&homes, identity.uid, &needed[..2], &read)?;
-    let bounds =
-        launcher::Bounds { writable: vec![directory.to_owned(), PathBuf::from("/tmp")], needed: needed.to_vec() };
-    for (name, source) in sources {
-        match source {
-            Source::Env(_) => {}
-            Source::File { path, file } => {
-                masks.push(launcher::guard_secret(path, file, &bounds).with_context(|| format!("secret {name}"))?);
-            }
-            Source::Command(argv) => {
-                masks.extend(behind_command(argv, needed).with_context(|| format!("secret {name}"))?);
-            }
-        }
-    }
-    if let Some((path, file)) = audit
-        && !writes_to_device(file)
-    {
-        masks.push(launcher::guard_audit(path, file).context("--audit")?);
-    }
+    let mut masks = launcher::credential_paths(&all, homes.own.uid, &needed[..2], &read)?;
+    masks.extend(behind_secrets(&opened.sources, needed, directory)?);
+    masks.extend(opened.audit.iter().filter_map(|audit| audit.path.clone()));
+    let pins = launcher::pins(masks.iter().chain(&opened.steering).map(PathBuf::as_path));
     let sockets = std::fs::read("/proc/net/unix").context("the host's sockets cannot be listed")?;
     let sockets = launcher::host_sockets(&sockets);
-    let mut places =
-        vec![PathBuf::from("/tmp"), PathBuf::from("/var/tmp"), identity.home.clone(), directory.to_owned()];
+    let mut places = vec![PathBuf::from("/tmp"), PathBuf::from("/var/tmp"), home.clone(), directory.to_owned()];
     places.extend(sockets.iter().filter_map(|socket| socket.parent()).map(Path::to_owned));
+    places.retain(|place| !private.contains(place));
     masks.extend(sockets);
     masks.extend(launcher::stray_sockets(&places));
     let mounts = std::fs::read("/proc/self/mountinfo").context("the mounts cannot be listed")?;
-    Ok(launcher::everywhere(masks, &mounts))
+    Ok(Hidden { masks: launcher::everywhere(masks, &mounts), pins })
 }
 
-/// The directories above the audit file and the secrets' files, which must keep their names.
-fn pins(sources: &[(String, Source)], audit: Option<&(PathBuf, File)>) -> Vec<PathBuf> {
-    let secrets = sources.iter().filter_map(|(_, source)| match source {
-        Source::File { path, .. } => Some(path),
-        Source::Env(_) | Source::Command(_) => None,
-    });
-    let audit = audit.filter(|(_, file)| !writes_to_device(file)).map(|(path, _)| path);
-    let resolved = secrets.chain(audit).filter_map(|path| path.canonicalize().ok());
-    resolved.flat_map(|path| launcher::pins(&path)).collect()
+fn behind_secrets(sources: &[(String, Source)], needed: &[PathBuf], directory: &Path) -> Result<Vec<PathBuf>> {
+    let writable = vec![directory.to_owned(), PathBuf::from("/tmp")];
+    let bounds = launcher::Bounds { writable, needed: needed.to_vec() };
+    let mut masks = Vec::new();
+    for (name, source) in sources {
+        let context = || format!("secret {name}");
+        match source {
+            Source::Env(_) => {}
+            Source::File { path, .. } => masks.push(launcher::guard_secret(path, &bounds).with_context(context)?),
+            Source::Command(argv) => masks.extend(behind_command(argv, needed).with_context(context)?),
+        }
+    }
+    Ok(masks)
 }
 
 /// What a secret's command is given by name: a key, a directory of keys, a script of the user's own. What it reads besides
@@ -157,12 +163,4 @@ fn behind_command(argv: &[String], needed: &[PathBuf]) -> Result<Vec<PathBuf>> {
         masks.push(path);
     }
     Ok(masks)
-}
-
-/// A pipe, terminal or /dev/null has nothing to be hidden.
-fn writes_to_device(file: &File) -> bool {
-    file.metadata().is_ok_and(|metadata| {
-        let kind = metadata.file_type();
-        kind.is_char_device() || kind.is_fifo()
-    })
 }
