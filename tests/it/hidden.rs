@@ -9,9 +9,9 @@ use std::path::{Path, PathBuf};
 use nix::mount::{MsFlags, mount};
 
 use crate::cases;
-use crate::surroundings::Bound;
 use crate::internet::internet;
 use crate::sandbox::{Output, Run, Running, code};
+use crate::surroundings::Bound;
 
 cases![
     a_store_cannot_be_moved_for_the_next_run,

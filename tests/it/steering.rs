@@ -133,41 +133,6 @@ fn directories_are_renamed_while_it_runs() {
     let _ = fs::remove_dir_all(format!("{outside}-away"));
 }
 
-fn an_audit_in_the_working_directory_is_hidden_and_complete() {
-    let run = Run::bare();
-    let root = internet().pki.root_file().display().to_string();
-    let run = run.arg("--upstream-ca").arg(&root).arg("--nameserver").arg(rig::DNS).arg("--audit").arg("audit.jsonl");
-    let path = run.work().join("audit.jsonl");
-    let script = "exec 2>&1; curl -sSf https://hidden.allowed.test/status/200
-        cat audit.jsonl; echo FORGED >> audit.jsonl; echo FORGED > audit.jsonl; rm -f audit.jsonl; mv audit.jsonl other; ln audit.jsonl link
-        curl -sS https://hidden.evil.test/; cat audit.jsonl link other; true";
-    let output = run.allow("hidden.allowed.test").script(script).run();
-    output.expect_code(0).expect_stdout("status 200");
-    assert!(!output.stdout.contains("\"verdict\""), "{output:#?}");
-    let text = fs::read_to_string(&path).unwrap();
-    assert!(!text.contains("FORGED"), "{text}");
-    let rows: Vec<serde_json::Value> = text.lines().map(|row| serde_json::from_str(row).unwrap()).collect();
-    assert_eq!(rows.len(), 2, "{text}");
-    assert_eq!(path.metadata().unwrap().permissions().mode() & 0o777, 0o600);
-}
-
-/// A device that takes nothing is noticed before the command starts.
-fn an_audit_that_cannot_be_written_stops_everything() {
-    let run = Run::bare().arg("--audit").arg("/dev/full").allow("full.allowed.test");
-    refuses(run, &["--audit", "/dev/full", "No space left"]);
-}
-
-fn an_audit_of_two_names_is_refused() {
-    let run = Run::bare();
-    let path = run.outside().join("audit.jsonl");
-    write(&path, "");
-    fs::hard_link(&path, run.work().join("link")).unwrap();
-    refuses(run.arg("--audit").arg(&path.display().to_string()), &["--audit", "2 names", "copy it"]);
-    for (path, says) in [("/nowhere/audit", "/nowhere/audit"), (".", "cannot open")] {
-        refuses(Run::bare().arg("--audit").arg(path), &["--audit", says]);
-    }
-}
-
 /// With a binding that wants the secret of this file.
 fn with_secret(run: Run, path: &Path) -> Run {
     let run = run.allow("allowed.test").bind("allowed.test Authorization: Bearer {KEY}");
