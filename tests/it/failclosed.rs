@@ -1,6 +1,7 @@
 //! What cannot be kept does not start (exit 125, the reason, the cure), and what ends leaves nothing open.
 
-use std::fs;
+use std::fs::{self, File};
+use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -205,12 +206,14 @@ def outcome(place):
         return errno.errorcode[error.errno]
 check("at first", {place: outcome(place) for place in PLACES}, {place: "open" for place in PLACES})
 print("ready", flush=True)
-open("go").read()
+open("go").readline()
 check("then", {place: outcome(place) for place in PLACES}, {place: "ECONNREFUSED" for place in PLACES})
 "#;
     let run = Run::new().allow("allowed.test").wire(script);
     let go = run.work().join("go");
     nix::unistd::mkfifo(&go, nix::sys::stat::Mode::S_IRWXU).unwrap();
+    // Open at both ends, so that nobody here waits for a command that has failed.
+    let mut gate = File::options().read(true).write(true).open(go).unwrap();
     let running = run.start();
     running.wait_for("ready");
     let mut closing = Command::new("/usr/bin/python3");
@@ -218,7 +221,7 @@ check("then", {place: outcome(place) for place in PLACES}, {place: "ECONNREFUSED
     let closed = rig::spawn_with_capabilities(&mut closing).unwrap().wait_with_output().unwrap();
     // Captured, DNS and explicit, each for IPv4 and IPv6.
     assert_eq!(String::from_utf8_lossy(&closed.stdout), "6\n");
-    fs::write(go, "").unwrap();
+    gate.write_all(b"on\n").unwrap();
     let output = running.wait();
     assert!(!output.stdout.contains("WRONG"), "{output:#?}");
     output.expect_code(125).expect_stderr("a listener in the sandbox has failed").expect_stderr("refused since");
