@@ -102,7 +102,8 @@ fn second_stacks_and_scopes() {
         "def tcp(address):
     with socket.create_connection((address, {port})) as made:
         made.sendall(b'GET / HTTP/1.1\\r\\nHost: x\\r\\n\\r\\n')
-        assert made.recv(4096).startswith(b'HTTP/1.1 4')
+        got = made.recv(4096)
+        assert not got or got.startswith(b'HTTP/1.1 4'), (address, got)
         raise OSError('refused by the proxy')
 for address in ['2a11:22:33::1', '::ffff:11.22.33.1', '::1', 'fe80::1%lo', '2a11:22:33::9']:
     attempt(address, lambda: tcp(address))
@@ -132,7 +133,8 @@ fn services_of_the_host() {
         "def ask(address, port):
     with socket.create_connection((address, port)) as made:
         made.sendall(b'GET / HTTP/1.1\\r\\nHost: x\\r\\n\\r\\n')
-        assert made.recv(4096).startswith(b'HTTP/1.1 4'), address
+        got = made.recv(4096)
+        assert not got or got.startswith(b'HTTP/1.1 4'), (address, got)
         raise OSError('refused by the proxy')
 for address in ['127.0.0.1', '127.0.0.2', '127.1.2.3', '0.0.0.0', '10.0.2.2', '10.0.2.3', '11.22.33.1', '100.64.0.1', '169.254.1.1',
         '192.168.0.1', '172.17.0.1', 'localhost', 'host.internal', 'host.docker.internal', 'host.containers.internal', '_gateway']:
