@@ -1,6 +1,6 @@
-//! Homes: whose there are, and what lies in them, told by one look into each directory instead of one at each name.
+//! Homes: whose there are, and what lies in them, told by one look into each instead of one at each name.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -28,41 +28,31 @@ fn named_homes(passwd: &[u8]) -> impl Iterator<Item = PathBuf> {
         .map(Path::to_owned)
 }
 
-/// What lies in homes. Names are compared without case, as there are file systems that do.
-pub(super) struct Listing<'a> {
-    homes: &'a [&'a Path],
+/// One home, and the names in it. They are compared without case, as there are file systems that do.
+pub(super) struct Home<'a> {
+    pub(super) path: &'a Path,
     /// `None` where it cannot be told.
-    seen: HashMap<PathBuf, Option<HashSet<Vec<u8>>>>,
+    names: Option<HashSet<Vec<u8>>>,
 }
 
-impl<'a> Listing<'a> {
-    pub(super) fn of(homes: &'a [&'a Path]) -> Self {
-        Self { homes, seen: HashMap::new() }
+impl<'a> Home<'a> {
+    /// Looks into a directory. `None` when nothing in it begins as a store of credentials does.
+    pub(super) fn with_stores(path: &'a Path, begins: &dyn Fn(&[u8]) -> bool) -> Option<Self> {
+        let names = names_in(path);
+        let holds = names.as_ref().is_none_or(|names| names.iter().any(|name| begins(name)));
+        holds.then_some(Self { path, names })
     }
 
-    /// The homes that hold any name with which a credential store could begin.
-    pub(super) fn with_stores(&mut self, begins: &dyn Fn(&[u8]) -> bool) -> Vec<&'a Path> {
-        let homes = self.homes.iter().copied();
-        homes
-            .filter(|home| self.names(home).as_ref().is_none_or(|names| names.iter().any(|name| begins(name))))
-            .collect()
+    /// A home of which nothing is known.
+    #[cfg(test)]
+    pub(super) fn unseen(path: &'a Path) -> Self {
+        Self { path, names: None }
     }
 
-    /// `false` only when a path below a home is certainly not there.
-    pub(super) fn may_hold(&mut self, path: &Path) -> bool {
-        let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else { return true };
-        if !self.homes.iter().any(|home| parent.starts_with(home)) {
-            return true;
-        }
-        if !self.homes.contains(&parent) && !self.may_hold(parent) {
-            return false;
-        }
-        let name = name.as_bytes().to_ascii_lowercase();
-        name.ends_with(b"*") || self.names(parent).as_ref().is_none_or(|names| names.contains(&name))
-    }
-
-    fn names(&mut self, directory: &Path) -> &Option<HashSet<Vec<u8>>> {
-        self.seen.entry(directory.to_owned()).or_insert_with(|| names_in(directory))
+    /// `false` only when the first name of `below` is certainly not there.
+    pub(super) fn may_hold(&self, below: &str) -> bool {
+        let first = below.split('/').next().unwrap_or_default().to_ascii_lowercase();
+        self.names.as_ref().is_none_or(|names| names.contains(first.as_bytes()))
     }
 }
 
@@ -96,16 +86,16 @@ mod tests {
     #[test]
     fn only_what_is_certainly_absent_is() {
         let base = std::env::temp_dir().join(format!("homes-{}", std::process::id()));
-        std::fs::create_dir_all(base.join(".config/GH")).unwrap();
+        std::fs::create_dir_all(base.join(".Config")).unwrap();
         std::fs::create_dir_all(base.join("many")).unwrap();
         (0..=NAMES).for_each(|number| std::fs::write(base.join(format!("many/{number}")), "").unwrap());
-        let homes = [base.as_path()];
-        let mut listing = Listing::of(&homes);
-        let answers = [".config/gh", ".config/glab", ".cargo/a/b", "many/x", ".config/x*", ".aws/x*"]
-            .map(|path| listing.may_hold(&base.join(path)));
-        let elsewhere = listing.may_hold(Path::new("/nowhere/x"));
-        let kept = [b'.', b'_'].map(|first| listing.with_stores(&|name| name[0] == first).len());
+        let hidden = |name: &[u8]| name.starts_with(b".");
+        let home = Home::with_stores(&base, &hidden).unwrap();
+        let answers = [".config/gh", ".config", ".cargo/x", ".CONFIG/x"].map(|below| home.may_hold(below));
+        let (many, absent) = (base.join("many"), base.join("absent"));
+        let large = Home::with_stores(&many, &hidden).is_some_and(|home| home.may_hold(".x"));
+        let none = Home::with_stores(&absent, &hidden).is_none();
         std::fs::remove_dir_all(&base).unwrap();
-        assert_eq!((answers, elsewhere, kept), ([true, false, false, true, true, false], true, [1, 0]));
+        assert_eq!((answers, large, none), ([true, true, false, true], true, true));
     }
 }

@@ -7,7 +7,7 @@ use std::path::{Component, Path, PathBuf};
 
 use serde::Deserialize;
 
-use super::homes::Listing;
+use super::homes::Home;
 use super::plan::holds_url_credentials;
 
 /// Larger files are taken to hold credentials without a look.
@@ -67,15 +67,13 @@ pub fn credential_paths(
 ) -> Result<Vec<PathBuf>, MaskError> {
     let stores: Stores =
         toml::from_str(include_str!("../../policies/credential-paths.toml")).expect("compiled in, and tested");
-    let mut listing = Listing::of(homes);
-    let homes = listing.with_stores(&may_begin_a_store);
+    let homes: Vec<Home<'_>> = homes.iter().filter_map(|home| Home::with_stores(home, &may_begin_a_store)).collect();
     let mut found = Vec::new();
     for store in stores.store {
         let always = store.paths.iter().map(|pattern| (pattern, false));
         for (pattern, may_be_clean) in always.chain(store.unless_clean.iter().map(|pattern| (pattern, true))) {
             let pattern = pattern.replace("{uid}", &uid.to_string());
-            let candidates = expand(&pattern, &homes, variable).into_iter().filter(|path| listing.may_hold(path));
-            for path in candidates.flat_map(|path| existing(&path)) {
+            for path in expand(&pattern, &homes, variable).iter().flat_map(|path| existing(path)) {
                 if let Some(needed) = needed.iter().find(|needed| needed.starts_with(&path)) {
                     return Err(MaskError { store: store.name, path, needed: needed.clone() });
                 }
@@ -96,26 +94,31 @@ fn may_begin_a_store(name: &[u8]) -> bool {
 }
 
 /// The places a pattern stands for: `~`, `$VARIABLE` (a list, where it holds colons) and plain absolute paths. Nothing,
-/// when its variable is not set.
-fn expand(pattern: &str, homes: &[&Path], variable: &dyn Fn(&str) -> Option<OsString>) -> Vec<PathBuf> {
+/// when its variable is not set, or when it is plain that a home has no such name.
+fn expand(pattern: &str, homes: &[Home<'_>], variable: &dyn Fn(&str) -> Option<OsString>) -> Vec<PathBuf> {
     let (first, rest) = pattern.split_once('/').unwrap_or((pattern, ""));
     let bases = match first.strip_prefix('$') {
         Some(name) => match variable(name).filter(|value| !value.is_empty()) {
             Some(value) => {
                 value.as_bytes().split(|byte| *byte == b':').map(|part| OsStr::from_bytes(part).into()).collect()
             }
-            None => homes.iter().filter_map(|home| default_base(name, home)).collect(),
+            None => default_base(name).map(|below| places(homes, below)).unwrap_or_default(),
         },
-        None if first == "~" => homes.iter().map(|home| home.to_path_buf()).collect(),
+        None if first == "~" => return places(homes, rest),
         None => vec![PathBuf::from("/")],
     };
     let absolute = bases.into_iter().filter(|base: &PathBuf| base.is_absolute());
     absolute.map(|base| if rest.is_empty() { base } else { base.join(rest) }).collect()
 }
 
+/// Where it may be in each home.
+fn places(homes: &[Home<'_>], below: &str) -> Vec<PathBuf> {
+    homes.iter().filter(|home| home.may_hold(below)).map(|home| home.path.join(below)).collect()
+}
+
 /// The XDG Base Directory Specification's defaults, and the two toolchains that have one.
-fn default_base(name: &str, home: &Path) -> Option<PathBuf> {
-    let below = match name {
+fn default_base(name: &str) -> Option<&'static str> {
+    Some(match name {
         "XDG_CONFIG_HOME" => ".config",
         "XDG_DATA_HOME" => ".local/share",
         "XDG_STATE_HOME" => ".local/state",
@@ -123,8 +126,7 @@ fn default_base(name: &str, home: &Path) -> Option<PathBuf> {
         "CARGO_HOME" => ".cargo",
         "GRADLE_USER_HOME" => ".gradle",
         _ => return None,
-    };
-    Some(home.join(below))
+    })
 }
 
 /// What of a path exists, resolved. A `*` that ends the last component stands for any rest of the name.
@@ -267,7 +269,7 @@ mod tests {
     fn every_store_begins_as_expected() {
         let stores: Stores = toml::from_str(include_str!("../../policies/credential-paths.toml")).unwrap();
         let patterns = stores.store.into_iter().flat_map(|store| store.paths.into_iter().chain(store.unless_clean));
-        let bases = patterns.flat_map(|pattern| expand(&pattern, &[Path::new("/h")], &|_| None));
+        let bases = patterns.flat_map(|pattern| expand(&pattern, &[super::Home::unseen(Path::new("/h"))], &|_| None));
         let below: Vec<PathBuf> = bases.filter_map(|path| Some(path.strip_prefix("/h").ok()?.to_owned())).collect();
         let first = |path: &PathBuf| path.iter().next().unwrap().as_bytes().to_vec();
         let odd: Vec<&PathBuf> = below.iter().filter(|path| !may_begin_a_store(&first(path))).collect();
