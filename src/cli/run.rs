@@ -110,6 +110,8 @@ struct Opened {
     upstream_ca: Vec<NamedPem>,
     /// The files that steer the run, resolved: the command must not change them for the next one.
     steering: Vec<PathBuf>,
+    /// The symbolic links by which these, the secrets and the audit are found.
+    links: Vec<PathBuf>,
 }
 
 /// The file of `--audit`.
@@ -135,10 +137,28 @@ impl Opened {
         }
         let audit = args.audit.as_ref().map(|path| open_audit(path)).transpose()?;
         let upstream_ca = args.upstream_ca.iter().map(|path| read_ca(path)).collect::<Result<Vec<_>>>()?;
-        // What is no file, such as a pipe, cannot be written again.
-        let steering = files.iter().chain(&args.upstream_ca).filter_map(|path| path.canonicalize().ok());
-        let steering = steering.filter(|path| path.is_file()).collect();
-        Ok(Self { compiled, sources, audit, upstream_ca, steering })
+        let mut opened = Self { compiled, sources, audit, upstream_ca, steering: Vec::new(), links: Vec::new() };
+        opened.note_links(&files, args)?;
+        Ok(opened)
+    }
+
+    /// Resolves the names by which files were opened.
+    fn note_links(&mut self, policies: &[PathBuf], args: &RunArgs) -> Result<()> {
+        let secrets = self.compiled.secrets.iter().filter_map(|secret| match &secret.source {
+            SecretSource::File(path) => Some(path),
+            SecretSource::Env(_) | SecretSource::Command(_) => None,
+        });
+        let steering = policies.iter().chain(&args.upstream_ca).map(|path| (path, true));
+        for (path, steers) in steering.chain(secrets.chain(&args.audit).map(|path| (path, false))) {
+            // What is no file, such as a pipe, cannot be written again.
+            let Some(resolved) = path.canonicalize().ok().filter(|path| path.is_file()) else { continue };
+            let written = std::path::absolute(path).context("the working directory cannot be told")?;
+            self.links.extend(launcher::links(&written, &resolved));
+            if steers {
+                self.steering.push(resolved);
+            }
+        }
+        Ok(())
     }
 }
 

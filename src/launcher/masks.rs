@@ -8,6 +8,7 @@ use std::path::{Component, Path, PathBuf};
 use serde::Deserialize;
 
 use super::homes::Home;
+use super::pins::links;
 use super::plan::holds_url_credentials;
 
 /// Larger files are taken to hold credentials without a look.
@@ -36,6 +37,15 @@ struct Store {
     unless_clean: Vec<String>,
 }
 
+/// Where credential stores are.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct StorePaths {
+    /// What is to be masked, symbolic links resolved.
+    pub masks: Vec<PathBuf>,
+    /// The links by which it is found.
+    pub links: Vec<PathBuf>,
+}
+
 /// A variable points a credential store at a directory that the command itself needs.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
@@ -50,7 +60,7 @@ pub struct MaskError {
     needed: PathBuf,
 }
 
-/// The paths of every credential store that exists, symbolic links resolved.
+/// Every credential store that exists.
 ///
 /// `homes` are all that programs may take for the user's: that of the environment and that of passwd; for root those of
 /// everybody. `variable` reads one variable of the launcher's environment; `needed` are directories that must stay visible:
@@ -64,27 +74,28 @@ pub fn credential_paths(
     uid: u32,
     needed: &[PathBuf],
     variable: &dyn Fn(&str) -> Option<OsString>,
-) -> Result<Vec<PathBuf>, MaskError> {
+) -> Result<StorePaths, MaskError> {
     let stores: Stores =
         toml::from_str(include_str!("../../policies/credential-paths.toml")).expect("compiled in, and tested");
     let homes: Vec<Home<'_>> = homes.iter().filter_map(|home| Home::with_stores(home, &may_begin_a_store)).collect();
-    let mut found = Vec::new();
+    let mut found = StorePaths::default();
     for store in stores.store {
         let always = store.paths.iter().map(|pattern| (pattern, false));
         for (pattern, may_be_clean) in always.chain(store.unless_clean.iter().map(|pattern| (pattern, true))) {
             let pattern = pattern.replace("{uid}", &uid.to_string());
-            for path in expand(&pattern, &homes, variable).iter().flat_map(|path| existing(path)) {
+            for (written, path) in expand(&pattern, &homes, variable).iter().flat_map(|path| existing(path)) {
                 if let Some(needed) = needed.iter().find(|needed| needed.starts_with(&path)) {
                     return Err(MaskError { store: store.name, path, needed: needed.clone() });
                 }
+                found.links.extend(links(&written, &path));
                 if !(may_be_clean && is_clean(&path)) {
-                    found.push(path);
+                    found.masks.push(path);
                 }
             }
         }
     }
-    found.sort();
-    found.dedup();
+    found.masks.sort();
+    found.masks.dedup();
     Ok(found)
 }
 
@@ -129,16 +140,17 @@ fn default_base(name: &str) -> Option<&'static str> {
     })
 }
 
-/// What of a path exists, resolved. A `*` that ends the last component stands for any rest of the name.
-fn existing(path: &Path) -> Vec<PathBuf> {
+/// What of a path exists, as it is written and resolved. A `*` that ends the last component stands for any rest of the name.
+fn existing(path: &Path) -> Vec<(PathBuf, PathBuf)> {
+    let resolved = |path: &Path| path.canonicalize().ok().map(|resolved| (path.to_owned(), resolved));
     let name = path.file_name().map(OsStr::as_bytes).unwrap_or_default();
     let (Some(prefix), Some(parent)) = (name.strip_suffix(b"*"), path.parent()) else {
         // One call tells that most of them are not there; resolving takes one for each component.
-        return path.symlink_metadata().and_then(|_| path.canonicalize()).into_iter().collect();
+        return path.symlink_metadata().ok().and_then(|_| resolved(path)).into_iter().collect();
     };
     let entries = std::fs::read_dir(parent).into_iter().flatten().flatten();
     let named = entries.filter(|entry| entry.file_name().as_bytes().starts_with(prefix));
-    named.filter_map(|entry| entry.path().canonicalize().ok()).collect()
+    named.filter_map(|entry| resolved(&entry.path())).collect()
 }
 
 /// Whether a settings file plainly holds no credential. In doubt it does.
@@ -245,7 +257,7 @@ mod tests {
         fn masks(&self, variables: &[(&str, &str)]) -> Result<Vec<PathBuf>, MaskError> {
             let read = |name: &str| variables.iter().find(|(known, _)| *known == name).map(|(_, value)| value.into());
             let masks = credential_paths(&[&self.0], 1, &[self.0.clone(), self.0.join("work")], &read)?;
-            Ok(masks.into_iter().filter(|path| path.starts_with(&self.0)).collect())
+            Ok(masks.masks.into_iter().filter(|path| path.starts_with(&self.0)).collect())
         }
     }
 
@@ -280,7 +292,7 @@ mod tests {
     fn every_home_is_looked_into() {
         let (home, other) = (Home::new("first"), Home::new("second"));
         let keys = [home.file(".ssh/id", ""), other.file(".ssh/id", "")].map(|key| key.parent().unwrap().to_owned());
-        let masks = credential_paths(&[&home.0, &other.0], 1, &[], &|_| None).unwrap();
+        let masks = credential_paths(&[&home.0, &other.0], 1, &[], &|_| None).unwrap().masks;
         assert!(keys.iter().all(|key| masks.contains(key)), "{masks:?}");
     }
 
@@ -290,6 +302,8 @@ mod tests {
         home.file("dotfiles/aws/credentials", "");
         symlink("dotfiles/aws", home.0.join(".aws")).unwrap();
         assert_eq!(home.masks(&[]).unwrap(), [home.0.join("dotfiles/aws")]);
+        let links = credential_paths(&[&home.0], 1, &[], &|_| None).unwrap().links;
+        assert!(links.contains(&home.0.join(".aws")), "{links:?}");
     }
 
     #[test]

@@ -80,7 +80,16 @@ pub(super) fn tmpfs(directory: &Path, options: &str) -> Result<(), Failure> {
 
 /// A place in the file system as it is now, whatever will be mounted over it. `None` when it does not exist.
 pub(super) fn hold(path: &Path) -> Result<Option<OwnedFd>, Failure> {
-    match open(path, OFlag::O_PATH | OFlag::O_CLOEXEC, Mode::empty()) {
+    hold_with(path, OFlag::empty())
+}
+
+/// The same of a symbolic link, not of what it leads to.
+pub(super) fn hold_itself(path: &Path) -> Result<Option<OwnedFd>, Failure> {
+    hold_with(path, OFlag::O_NOFOLLOW)
+}
+
+fn hold_with(path: &Path, flags: OFlag) -> Result<Option<OwnedFd>, Failure> {
+    match open(path, OFlag::O_PATH | OFlag::O_CLOEXEC | flags, Mode::empty()) {
         Ok(held) => Ok(Some(held)),
         // What pid 1 with its capabilities cannot reach, the command cannot reach either.
         Err(Errno::ENOENT | Errno::ENOTDIR | Errno::EACCES | Errno::ELOOP | Errno::ENXIO) => Ok(None),

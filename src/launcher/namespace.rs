@@ -121,7 +121,7 @@ pub(super) fn close_range(first: RawFd, last: RawFd, on_exec_only: bool) -> Resu
     Errno::result(unsafe { libc::syscall(libc::SYS_close_range, first, last, flags) }).map(drop)
 }
 
-/// Changes the flags of the mount at `path`, and of those below it when `recursive`.
+/// Changes the flags of the mount at `path`, and of those below it when `recursive`. A link is not followed: one can be a mount.
 ///
 /// # Errors
 ///
@@ -129,7 +129,7 @@ pub(super) fn close_range(first: RawFd, last: RawFd, on_exec_only: bool) -> Resu
 pub(super) fn mount_flags(path: &CStr, set: u64, clear: u64, recursive: bool) -> Result<(), Errno> {
     // The layout of `struct mount_attr`, version 0: set, clear, propagation, user namespace.
     let attributes: [u64; 4] = [set, clear, 0, 0];
-    let flags = if recursive { libc::AT_RECURSIVE } else { 0 };
+    let flags = libc::AT_SYMLINK_NOFOLLOW | if recursive { libc::AT_RECURSIVE } else { 0 };
     // SAFETY: the path is null-terminated, the attributes are as long as said; both outlive the call.
     let answer = unsafe {
         libc::syscall(

@@ -2,7 +2,7 @@
 //! root, and root by sudo, have besides.
 
 use std::fs;
-use std::os::unix::fs::{PermissionsExt, chown};
+use std::os::unix::fs::{PermissionsExt, chown, symlink};
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 
@@ -15,6 +15,7 @@ use crate::surroundings::Bound;
 
 cases![
     a_store_cannot_be_moved_for_the_next_run,
+    links_cannot_be_changed_for_the_next_run,
     another_sandbox_cannot_uncover_a_store,
     the_place_for_secrets_is_hidden_from_every_sandbox,
     credentials_of_every_user_are_hidden_from_root,
@@ -63,6 +64,29 @@ fn a_store_cannot_be_moved_for_the_next_run() {
     assert!(!output.stdout.contains("canary"), "{output:#?}");
     let kept = fs::read_to_string(home.join(".config/gh/hosts.yml"));
     assert_eq!(kept.unwrap(), "canary-of-moved");
+}
+
+/// A store that a link leads to is looked for through the link, and so is a policy.
+fn links_cannot_be_changed_for_the_next_run() {
+    let host = "links.hidden.allowed.test";
+    let first = Run::new();
+    let (home, work) = (first.home(), first.work());
+    write(&home.join("dotfiles/aws/credentials"), "canary-of-links");
+    write(&home.join("dotfiles/config/gh/hosts.yml"), "canary-of-links");
+    write(&home.join("dotfiles/policy.toml"), "[network]\nmode = \"none\"\n");
+    symlink("dotfiles/aws", home.join(".aws")).unwrap();
+    symlink(home.join("dotfiles/config"), home.join(".config")).unwrap();
+    symlink(home.join("dotfiles/policy.toml"), work.join("policy.toml")).unwrap();
+    let with_policy = |run: Run| run.arg("--policy").arg(&work.join("policy.toml").display().to_string());
+    let changes = "cd \"$HOME\"; for link in .aws .config \"$OLDPWD/policy.toml\"; do
+            mv $link moved; rm -f $link; ln -sfn decoy $link; mv -T decoy $link
+        done; mkdir -p decoy/gh; cp -r decoy .aws; echo '[network]\nmode = \"all\"' > \"$OLDPWD/policy.toml\"; mv dotfiles other; ls .config";
+    with_policy(first).script(changes).run().expect_code(0).expect_stdout("gh\n");
+    let next = with_policy(Run::new().env("HOME", &home.display().to_string()));
+    let look = format!("cd \"$HOME\"; find . -type f ! -name policy.toml -exec cat {{}} + ; curl -sS https://{host}/");
+    let output = next.script(&look).run();
+    output.expect_code(0).expect_stdout("host_not_listed");
+    assert!(!output.stdout.contains("canary"), "{output:#?}");
 }
 
 /// Mounts belong to a mount namespace, names to everybody: what happens to a mask when another sandbox changes names?

@@ -116,10 +116,12 @@ fn hidden(
     let all: Vec<&Path> =
         std::iter::once(home).chain(&homes.own.passwd_home).chain(others).map(PathBuf::as_path).collect();
     let read = |name: &str| std::env::var_os(name);
-    let mut masks = launcher::credential_paths(&all, homes.own.uid, &needed[..2], &read)?;
+    let launcher::StorePaths { mut masks, mut links } =
+        launcher::credential_paths(&all, homes.own.uid, &needed[..2], &read)?;
+    links.extend_from_slice(&opened.links);
     masks.extend(behind_secrets(&opened.sources, needed, directory)?);
     masks.extend(opened.audit.iter().filter_map(|audit| audit.path.clone()));
-    let pins = launcher::pins(masks.iter().chain(&opened.steering).map(PathBuf::as_path));
+    let pins = launcher::pins(masks.iter().chain(&opened.steering).map(PathBuf::as_path), &links);
     let sockets = std::fs::read("/proc/net/unix").context("the host's sockets cannot be listed")?;
     let sockets = launcher::host_sockets(&sockets);
     let mut places = vec![PathBuf::from("/tmp"), PathBuf::from("/var/tmp"), home.clone(), directory.to_owned()];
