@@ -59,7 +59,7 @@ const FAULTS: &[(&str, &str, &str)] = &[
     ("descriptors", "436:0:any:0:1", "dropping privileges"),
     ("Landlock", "446:0:any:0:1", "Landlock"),
     ("the filter", "317:0:eq:1:1 157:0:eq:22:1", "the system call filter"),
-    ("the command's process", "56:0:eq:0x1200011:11", "starting the command"),
+    ("the command's process", "435:0:any:0:38 56:0:eq:17:11", "starting the command"),
     ("threads", "435:0:any:0:38 56:0:set:0x10000:11", ""),
 ];
 

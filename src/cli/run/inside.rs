@@ -5,7 +5,7 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, anyhow, ensure};
 
 use crate::credentials::source::Source;
 use crate::launcher::{self, Identity, Placed, Plan};
@@ -27,14 +27,20 @@ pub fn plan(args: &RunArgs, identity: &Identity, opened: &Opened, id: &SandboxId
     let private_tmp = args.private_tmp || identity.real_root;
     let private = launcher::private_directories(runtime.as_deref(), private_tmp);
     let mut environment = environment(args, identity)?;
-    let placed = trust_in(ca, &mut environment)?;
     let search_path: Vec<PathBuf> =
         environment.get(OsStr::new("PATH")).map(|path| std::env::split_paths(path).collect()).unwrap_or_default();
     let resolved = search_path.iter().filter_map(|path| path.canonicalize().ok());
     let needed: Vec<PathBuf> = [identity.home.clone(), directory.clone()].into_iter().chain(resolved).collect();
     let others = identity.real_root.then(launcher::all_homes);
     let homes = Homes { own: identity, others: others.as_deref() };
-    let Hidden { masks, pins } = hidden(&homes, opened, &directory, &needed, &private)?;
+    // Side by side: both are mostly waiting for the kernel, and the command waits for both.
+    let (placed, hidden) = std::thread::scope(|scope| {
+        let hidden = || hidden(&homes, opened, &directory, &needed, &private);
+        let hidden = std::thread::Builder::new().spawn_scoped(scope, hidden).context("the system gives no thread")?;
+        let placed = trust_in(ca, &mut environment)?;
+        Ok::<_, anyhow::Error>((placed, hidden.join().map_err(|_| anyhow!("a thread of the start has panicked"))??))
+    })?;
+    let Hidden { masks, pins } = hidden;
     launcher::working_directory(&directory, others.as_deref(), &private, &masks)?;
     // As they are written: one that is a link in a private directory is given back as that link.
     let kept = search_path.iter().chain([&directory]);
