@@ -1,10 +1,13 @@
 //! What a sandbox must not see: credential stores, sockets of the host.
 
-use std::ffi::{OsStr, OsString};
+use std::ffi::{CStr, CString, OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Component, Path, PathBuf};
 
+use nix::dir::{Dir, Type};
+use nix::fcntl::{AtFlags, OFlag};
+use nix::sys::stat::{Mode, SFlag, fstatat};
 use serde::Deserialize;
 
 use super::homes::Home;
@@ -202,28 +205,45 @@ pub fn stray_sockets(roots: &[PathBuf]) -> Vec<PathBuf> {
     roots.dedup();
     let mut found = Vec::new();
     for root in roots {
+        let Ok(mut top) = Dir::open(root.as_path(), LOOK, Mode::empty()) else { continue };
         let mut left = STRAY_ENTRIES;
-        let below = sockets_in(root, &mut left, &mut found);
+        let below = sockets_in(&mut top, root, &mut left, &mut found);
         // What lies directly in the root comes first, so that a large directory in it cannot hide it.
-        below.iter().for_each(|directory| drop(sockets_in(directory, &mut left, &mut found)));
+        for name in below {
+            if let Ok(mut directory) = Dir::openat(&top, name.as_c_str(), LOOK | OFlag::O_NOFOLLOW, Mode::empty()) {
+                sockets_in(&mut directory, &root.join(OsStr::from_bytes(name.to_bytes())), &mut left, &mut found);
+            }
+        }
     }
     found.sort();
     found.dedup();
     found
 }
 
-/// Notes the sockets in one directory; answers with the directories in it.
-fn sockets_in(directory: &Path, left: &mut usize, found: &mut Vec<PathBuf>) -> Vec<PathBuf> {
-    let mut below = Vec::new();
-    if *left == 0 {
-        return below;
-    }
-    // The type comes with the entry, so that nothing need be looked at by its name.
-    for entry in std::fs::read_dir(directory).into_iter().flatten().flatten().take(*left) {
+const LOOK: OFlag = OFlag::O_RDONLY.union(OFlag::O_DIRECTORY).union(OFlag::O_CLOEXEC).union(OFlag::O_NONBLOCK);
+
+/// Notes the sockets in one directory; answers with the names of the directories in it. A home has thousands of entries, and
+/// the command waits for this: the type comes with an entry, so only what counts is given memory.
+fn sockets_in(directory: &mut Dir, path: &Path, left: &mut usize, found: &mut Vec<PathBuf>) -> Vec<CString> {
+    let (mut below, mut untold) = (Vec::new(), Vec::new());
+    let mut note = |kind: Type, name: &CStr| match kind {
+        Type::Socket => found.push(path.join(OsStr::from_bytes(name.to_bytes()))),
+        Type::Directory if ![c".", c".."].contains(&name) => below.push(name.to_owned()),
+        Type::Directory | Type::Fifo | Type::CharacterDevice | Type::BlockDevice | Type::File | Type::Symlink => {}
+    };
+    for entry in directory.iter().flatten().take(*left) {
         *left -= 1;
         match entry.file_type() {
-            Ok(kind) if kind.is_socket() => found.push(entry.path()),
-            Ok(kind) if kind.is_dir() => below.push(entry.path()),
+            Some(kind) => note(kind, entry.file_name()),
+            // A few file systems do not tell.
+            None => untold.push(entry.file_name().to_owned()),
+        }
+    }
+    for name in untold {
+        let looked = fstatat(&*directory, name.as_c_str(), AtFlags::AT_SYMLINK_NOFOLLOW);
+        match looked.map(|data| SFlag::from_bits_truncate(data.st_mode) & SFlag::S_IFMT) {
+            Ok(SFlag::S_IFSOCK) => note(Type::Socket, &name),
+            Ok(SFlag::S_IFDIR) => note(Type::Directory, &name),
             Ok(_) | Err(_) => {}
         }
     }
