@@ -174,8 +174,8 @@ impl Control {
                     }
                     break message.bytes;
                 }
-                Err(Errno::EINTR) => {}
-                Err(Errno::ECONNRESET) => return Ok(None),
+                // The other end went with an order unread, which is told first. What it had said is still to come.
+                Err(Errno::EINTR | Errno::ECONNRESET) => {}
                 Err(errno) => return Err(errno),
             }
         };
@@ -207,4 +207,20 @@ pub(super) fn read_plan(memory: OwnedFd, length: u64) -> std::io::Result<(Plan, 
     let mut json = Vec::new();
     (&memory).take(length).read_to_end(&mut json)?;
     Ok((serde_json::from_slice(&json)?, memory))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_words_of_one_who_did_not_listen_are_heard() {
+        let (ours, theirs) = Control::pair().unwrap();
+        theirs.send(&Report::Failed(Failure::text(Layer::Proc, "why")), &[]).unwrap();
+        ours.send(&Order::Mapped, &[]).unwrap();
+        drop(theirs);
+        let (heard, _) = ours.receive::<Report>().unwrap().expect("it had said why");
+        assert!(matches!(heard, Report::Failed(Failure { layer: Layer::Proc, .. })), "{heard:?}");
+        assert!(ours.receive::<Report>().unwrap().is_none());
+    }
 }
