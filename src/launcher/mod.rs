@@ -39,11 +39,12 @@ mod terminals;
 
 use std::fmt::Display;
 use std::net::{TcpListener, UdpSocket};
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::path::Path;
 use std::time::Duration;
 
 use nix::errno::Errno;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::prctl;
 use nix::sys::signal::{SigHandler, SigSet, SigmaskHow, Signal, sigprocmask};
 use nix::unistd::{Pid, getegid, geteuid};
@@ -194,8 +195,16 @@ impl Newborn {
 
     fn write(&self, file: &str, content: &dyn Display) -> Result<(), Failure> {
         let path = format!("/proc/{}/{file}", self.pid1);
-        std::fs::write(Path::new(&path), content.to_string())
-            .map_err(|error| Failure::io(Layer::IdentityMap, format!("writing {file}"), &error))
+        std::fs::write(Path::new(&path), content.to_string()).map_err(|error| {
+            self.last_word().unwrap_or(Failure::io(Layer::IdentityMap, format!("writing {file}"), &error))
+        })
+    }
+
+    /// Why pid 1 has ended, where it has: then what is done to it fails for that reason.
+    fn last_word(&self) -> Option<Failure> {
+        let mut waiting = [PollFd::new(self.control.descriptor().as_fd(), PollFlags::POLLIN)];
+        let told = poll(&mut waiting, PollTimeout::ZERO).is_ok_and(|ready| ready > 0);
+        told.then(|| self.report().err()).flatten()
     }
 
     fn order(&self, order: &Order, descriptors: &[i32]) -> Result<(), Failure> {
