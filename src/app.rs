@@ -15,6 +15,7 @@ use crate::proxy::Worker;
 use crate::proxy::capture::dns::Responder;
 use crate::proxy::capture::transparent::{self, Arrival, Entrance};
 use crate::proxy::pool::Pool;
+use crate::proxy::upstream_proxy::UpstreamProxy;
 use crate::sandboxes::Sandbox;
 use crate::tls::UpstreamTls;
 
@@ -42,6 +43,8 @@ pub struct Parts {
     pub sandbox: Arc<Sandbox>,
     /// What upstreams must chain to.
     pub upstream_tls: Arc<UpstreamTls>,
+    /// What they are dialled through.
+    pub upstream_proxy: Option<Arc<UpstreamProxy>>,
     /// Where audit rows go.
     pub audit: Option<Box<dyn Sink>>,
     /// Connections at a time; further ones wait.
@@ -105,6 +108,7 @@ pub fn start(parts: Parts, entrances: Entrances) -> Result<Running, StartError> 
             sandbox: Arc::clone(&parts.sandbox),
             resolver,
             upstream_tls: Arc::clone(&parts.upstream_tls),
+            upstream_proxy: parts.upstream_proxy.clone(),
             audit: audit.clone(),
             pool: Arc::new(Pool::default()),
         });

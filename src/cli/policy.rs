@@ -31,7 +31,7 @@ pub enum PolicyCommand {
     /// Say whether a request would be permitted, by which entry, and with which credentials
     ///
     /// Nothing is resolved or dialled, and no secret is read. Exit code 0: permitted; 1: denied; 2: unusable input.
-    Explain(ExplainArgs),
+    Explain(Box<ExplainArgs>),
 }
 
 /// The arguments of `policy explain`.

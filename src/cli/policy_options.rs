@@ -50,13 +50,43 @@ pub struct PolicyArgs {
     /// is expanded.
     #[arg(help_heading = HEADING, long, value_name = "NAME=SOURCE")]
     pub secret: Vec<String>,
+
+    /// Dial every upstream through this HTTP proxy, such as http://proxy.example.com:3128
+    ///
+    /// It is asked (CONNECT) for addresses: names are resolved and checked here, before. HTTPS_PROXY is not followed.
+    #[arg(help_heading = HEADING, long, value_name = "URL")]
+    pub upstream_proxy: Option<String>,
+
+    /// The secret that holds USER:PASSWORD for the upstream proxy
+    #[arg(help_heading = HEADING, long, value_name = "SECRET")]
+    pub upstream_proxy_auth: Option<String>,
 }
 
 impl PolicyArgs {
     /// The policy files, and the options that add to them.
     pub fn into_parts(self) -> (Vec<PathBuf>, PolicyOptions) {
-        let Self { policy, allow, network, allow_cidr, allow_private_ips, bind, secret } = self;
-        (policy, PolicyOptions { allow, network, allow_cidr, allow_private_ips, bind, secret })
+        let Self {
+            policy,
+            allow,
+            network,
+            allow_cidr,
+            allow_private_ips,
+            bind,
+            secret,
+            upstream_proxy,
+            upstream_proxy_auth,
+        } = self;
+        let options = PolicyOptions {
+            allow,
+            network,
+            allow_cidr,
+            allow_private_ips,
+            bind,
+            secret,
+            upstream_proxy,
+            upstream_proxy_auth,
+        };
+        (policy, options)
     }
 }
 

@@ -19,14 +19,15 @@ use anyhow::{Context, Result, anyhow, bail, ensure};
 
 use crate::app::{self, Ended, Entrances, Parts, Running};
 use crate::audit::{AuditFile, Sink, Summary};
-use crate::credentials::header::Injector;
+use crate::credentials::header::{Injector, basic};
 use crate::credentials::source::{Source, SourceContext, open_secret_file, read_secret};
 use crate::launcher::{self, CaptureMode, Identity, LaunchError, Listeners, Newborn};
-use crate::policy::{self, Compiled, Policy, SecretSource};
+use crate::policy::{self, Compiled, SecretSource};
 use crate::proxy::capture::transparent::Entrance;
+use crate::proxy::upstream_proxy::UpstreamProxy;
 use crate::sandboxes::Sandbox;
 use crate::tls::{LeafConfigs, LeafLimits, NamedPem, SandboxCa, UpstreamTls};
-use crate::types::SandboxId;
+use crate::types::{SandboxId, Secret};
 
 use super::exit;
 use super::policy_options::{PolicyArgs, read_policy_file};
@@ -93,6 +94,9 @@ fn try_run(args: &RunArgs) -> Result<u8> {
     let identity = launcher::invoking_user()?;
     // By sudo this is still root, who can open what the invoking user cannot.
     let opened = Opened::open(args, identity.uid)?;
+    if opened.compiled.upstream_proxy.is_none() && !args.quiet {
+        mention_host_proxy();
+    }
     identity.assume()?;
     launcher::check_standard_streams()?;
     let newborn = launcher::clone_sandbox()?;
@@ -100,6 +104,15 @@ fn try_run(args: &RunArgs) -> Result<u8> {
     let running = start(args, opened, &identity, &newborn)?;
     let ended = newborn.release().map(|()| newborn.supervise(None));
     conclude(running, args.quiet, ended?.code())
+}
+
+/// Whom the host's programs go through is no part of the policy, and a variable can be set by anybody.
+fn mention_host_proxy() {
+    const VARIABLES: [&str; 4] = ["HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy"];
+    let set = |name: &&&str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
+    if let Some(name) = VARIABLES.iter().find(set) {
+        say(&format!("{name} is not followed; --upstream-proxy http://HOST:PORT goes through a proxy"));
+    }
 }
 
 /// Everything that is opened before the child exists.
@@ -221,29 +234,45 @@ fn start(args: &RunArgs, opened: Opened, identity: &Identity, newborn: &Newborn)
     let plan = inside::plan(args, identity, &opened, &id, &ca)?;
     let entrances = entrances(newborn.configure(&plan)?);
     let upstream_tls = Arc::new(UpstreamTls::new(&opened.upstream_ca, &|name| std::env::var_os(name))?);
-    let injector = injector(&opened.compiled.policy, &opened.sources)?;
+    let (injector, upstream_proxy) = (injector(&opened)?, upstream_proxy(&opened)?);
     let leaves = LeafConfigs::new(ca, LeafLimits::default())?;
     let sandbox = Arc::new(Sandbox { id, policy: Arc::new(opened.compiled.policy), leaves, injector });
     let audit = opened.audit.map(|audit| Box::new(audit.file) as Box<dyn Sink>);
     let nameservers = args.nameserver.clone();
-    Ok(app::start(Parts { sandbox, upstream_tls, audit, max_connections, threads, nameservers }, entrances)?)
+    Ok(app::start(
+        Parts { sandbox, upstream_tls, upstream_proxy, audit, max_connections, threads, nameservers },
+        entrances,
+    )?)
 }
 
 /// Every secret that a binding uses, read now: one that is missing stops the start.
-fn injector(policy: &Policy, sources: &[(String, Source)]) -> Result<Injector> {
+fn injector(opened: &Opened) -> Result<Injector> {
+    let policy = &opened.compiled.policy;
+    let mut secrets = HashMap::new();
+    for (name, source) in &opened.sources {
+        if policy.bindings().iter().any(|binding| binding.secret_name() == name) {
+            secrets.insert(name.clone(), Ok(secret(name, source)?));
+        }
+    }
+    Ok(Injector::new(policy.bindings(), &secrets))
+}
+
+fn upstream_proxy(opened: &Opened) -> Result<Option<Arc<UpstreamProxy>>> {
+    let Some(proxy) = &opened.compiled.upstream_proxy else { return Ok(None) };
+    let named = opened.sources.iter().find(|(name, _)| Some(name) == proxy.auth.as_ref());
+    let authorization = named.map(|(name, source)| {
+        basic(&secret(name, source)?).map_err(|error| anyhow!("secret {name}, for the upstream proxy: {error}"))
+    });
+    Ok(Some(Arc::new(UpstreamProxy::new(proxy.authority.clone(), authorization.transpose()?))))
+}
+
+fn secret(name: &str, source: &Source) -> Result<Secret> {
     let context = SourceContext {
         read_env: &|name| std::env::var_os(name),
         uid: nix::unistd::Uid::effective().as_raw(),
         now: SystemTime::now(),
     };
-    let mut secrets = HashMap::new();
-    for (name, source) in sources {
-        if policy.bindings().iter().any(|binding| binding.secret_name() == name) {
-            let secret = read_secret(name, source, &context).with_context(|| format!("secret {name}"))?;
-            secrets.insert(name.clone(), Ok(secret));
-        }
-    }
-    Ok(Injector::new(policy.bindings(), &secrets))
+    read_secret(name, source, &context).with_context(|| format!("secret {name}"))
 }
 
 fn entrances(listeners: Listeners) -> Entrances {

@@ -3,6 +3,8 @@
 use std::collections::HashMap;
 use std::fmt;
 
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
 use bytes::Bytes;
 use http::header::{HeaderMap, HeaderName, HeaderValue};
 use zeroize::Zeroizing;
@@ -114,6 +116,27 @@ fn header_value(prefix: &str, secret: &Secret, suffix: &str) -> Result<HeaderVal
     for part in parts {
         bytes.extend_from_slice(part);
     }
+    sensitive(bytes)
+}
+
+/// The value of `Proxy-Authorization` (RFC 7617) out of a secret `USER:PASSWORD`.
+///
+/// # Errors
+/// There is no colon in it. The text never holds the value.
+pub fn basic(secret: &Secret) -> Result<HeaderValue, String> {
+    if !secret.expose().contains(&b':') {
+        return Err("it holds no colon, which stands between user and password".to_owned());
+    }
+    const SCHEME: &[u8] = b"Basic ";
+    let length = secret.expose().len().div_ceil(3) * 4;
+    let mut bytes = Zeroizing::new(vec![0; SCHEME.len() + length]);
+    bytes[..SCHEME.len()].copy_from_slice(SCHEME);
+    let written = BASE64_STANDARD.encode_slice(secret.expose(), &mut bytes[SCHEME.len()..]);
+    written.map_err(|error| error.to_string())?;
+    sensitive(bytes)
+}
+
+fn sensitive(bytes: Zeroizing<Vec<u8>>) -> Result<HeaderValue, String> {
     let mut value = HeaderValue::from_maybe_shared(Bytes::from_owner(bytes))
         .map_err(|_| "with what stands around it, it is no legal header value".to_owned())?;
     value.set_sensitive(true);

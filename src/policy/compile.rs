@@ -14,6 +14,7 @@ use super::egress::{Cidr, EgressMode, EgressPolicy};
 use super::mistake::{At, Collector, Mistakes, Warning, quoted};
 use super::network::{Network, parse_entry};
 use super::options::{self, PolicyOptions};
+use super::upstream::{self, UpstreamProxy};
 use super::{Denial, Policy};
 
 /// A policy file's name, which messages show and from whose directory its secret files are counted, and its text.
@@ -30,7 +31,9 @@ pub struct NamedText {
 pub struct Compiled {
     /// What decides.
     pub policy: Policy,
-    /// Every secret that was declared, by name; those that no binding uses too.
+    /// What upstreams are dialled through.
+    pub upstream_proxy: Option<UpstreamProxy>,
+    /// Every secret that was declared, by name; those that nothing uses too.
     pub secrets: Vec<SecretSpec>,
     /// What is permitted and probably not meant.
     pub warnings: Vec<Warning>,
@@ -74,6 +77,7 @@ pub fn load(files: &[NamedText], options: &PolicyOptions) -> Result<Compiled, Mi
     let cidrs = parse_all(&document.cidrs, &mut mistakes, Cidr::parse);
     let egress = egress(&document, &cidrs, &mut mistakes);
     let open_private = agreed(&document.block_private, "block_private_ips", &mut mistakes).is_some_and(|block| !*block);
+    let upstream_proxy = upstream_proxy(&document, &mut mistakes);
     let secrets = secrets(document.secrets, &mut mistakes);
     let bindings = bindings(&document.bindings, &document.secret_names, &mut mistakes);
 
@@ -82,9 +86,9 @@ pub fn load(files: &[NamedText], options: &PolicyOptions) -> Result<Compiled, Mi
     warn_of_cidrs(&cidrs, &mut warnings);
     warn_of_hosts(&policy, &document.hosts, &mut warnings);
     warn_of_bindings(&policy, &bindings, &mut warnings);
-    warn_of_secrets(&secrets, &bindings, &mut warnings);
+    warn_of_secrets(&secrets, &bindings, upstream_proxy.as_ref(), &mut warnings);
     let secrets = secrets.into_values().map(|secret| secret.value).collect();
-    mistakes.finish(&names, Compiled { policy, secrets, warnings })
+    mistakes.finish(&names, Compiled { policy, upstream_proxy, secrets, warnings })
 }
 
 fn network(document: &Document, mistakes: &mut Collector) -> Network {
@@ -116,6 +120,40 @@ fn egress(document: &Document, cidrs: &[At<Cidr>], mistakes: &mut Collector) -> 
         }
         Some(_) => EgressPolicy::block_all(),
     }
+}
+
+fn upstream_proxy(document: &Document, mistakes: &mut Collector) -> Option<UpstreamProxy> {
+    let auth = agreed(&document.proxy_auths, "the proxy's auth", mistakes).cloned();
+    if let Some(name) = document.proxy_auths.iter().find(|name| !document.secret_names.contains(&name.value)) {
+        mistakes.add(&name.place, undeclared(&name.value), declare(&name.value));
+    }
+    let Some(first) = document.proxies.first() else {
+        if let Some(auth) = document.proxy_auths.first() {
+            mistakes.add(
+                &auth.place,
+                "there is no upstream proxy",
+                "name one with `upstream.proxy` or --upstream-proxy",
+            );
+        }
+        return None;
+    };
+    agreed(&document.proxies, "upstream proxy", mistakes)?;
+    match upstream::parse(&first.value) {
+        Ok(authority) => Some(UpstreamProxy { authority, auth }),
+        Err(error) => {
+            let what = format!("{} is no upstream proxy: {error}", quoted(&first.value));
+            mistakes.add(&first.place, what, "write http://HOST:PORT, such as http://proxy.example.com:3128");
+            None
+        }
+    }
+}
+
+fn undeclared(secret: &str) -> String {
+    format!("the secret {} is not declared", quoted(secret))
+}
+
+fn declare(secret: &str) -> String {
+    format!("add [secrets.{secret}] to the file, or --secret {secret}=env:{secret}")
 }
 
 /// The one mode that everybody asks for. A word that is no mode was reported where it was read.
@@ -208,9 +246,7 @@ fn bindings(raw: &[RawBinding], declared: &BTreeSet<String>, mistakes: &mut Coll
     let mut bindings = Vec::<At<HeaderBinding>>::new();
     for raw in raw {
         if let Some(name) = raw.secret_name.as_ref().filter(|name| !declared.contains(&name.value)) {
-            let what = format!("the secret {} is not declared", quoted(&name.value));
-            let hint = format!("add [secrets.{0}] to the file, or --secret {0}=env:{0}", name.value);
-            mistakes.add(&name.place, what, hint);
+            mistakes.add(&name.place, undeclared(&name.value), declare(&name.value));
         }
         let Some(value) = binding(raw, mistakes) else { continue };
         let mut earlier = bindings.iter().filter(|earlier| earlier.value.collides_with(&value));
@@ -305,10 +341,16 @@ fn warn_of_bindings(policy: &Policy, bindings: &[At<HeaderBinding>], warnings: &
     }
 }
 
-fn warn_of_secrets(secrets: &Secrets, bindings: &[At<HeaderBinding>], warnings: &mut Vec<Warning>) {
-    let used: BTreeSet<&str> = bindings.iter().map(|binding| binding.value.secret_name()).collect();
+fn warn_of_secrets(
+    secrets: &Secrets,
+    bindings: &[At<HeaderBinding>],
+    proxy: Option<&UpstreamProxy>,
+    warnings: &mut Vec<Warning>,
+) {
+    let bound = bindings.iter().map(|binding| binding.value.secret_name());
+    let used: BTreeSet<&str> = bound.chain(proxy.and_then(|proxy| proxy.auth.as_deref())).collect();
     for (name, secret) in secrets.iter().filter(|(name, _)| !used.contains(name.as_str())) {
-        let what = format!("no binding uses the secret {name}");
+        let what = format!("nothing uses the secret {name}");
         warnings.push(Warning { place: secret.place.clone(), what });
     }
 }

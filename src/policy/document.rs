@@ -23,6 +23,8 @@ pub(super) struct Document {
     /// A list was written, be it empty or unreadable.
     pub(super) cidrs_given: bool,
     pub(super) block_private: Vec<At<bool>>,
+    pub(super) proxies: Vec<At<String>>,
+    pub(super) proxy_auths: Vec<At<String>>,
     pub(super) bindings: Vec<RawBinding>,
     pub(super) secrets: Vec<RawSecret>,
     /// The names of all secrets that were written, those with an unreadable source too.
@@ -39,6 +41,8 @@ impl Document {
         self.egress_modes.append(&mut other.egress_modes);
         self.cidrs.append(&mut other.cidrs);
         self.block_private.append(&mut other.block_private);
+        self.proxies.append(&mut other.proxies);
+        self.proxy_auths.append(&mut other.proxy_auths);
         self.bindings.append(&mut other.bindings);
         self.secrets.append(&mut other.secrets);
         self.secret_names.append(&mut other.secret_names);
@@ -107,8 +111,9 @@ impl Reader<'_> {
                 "egress" => self.section(value, "egress", Self::egress_key),
                 "header_bindings" => self.bindings(value),
                 "secrets" => self.section(value, "secrets", Self::secret),
+                "upstream" => self.section(value, "upstream", Self::upstream_key),
                 "tls" => self.unsupported(key, "tls"),
-                _ => self.unknown(key, "", &["network", "egress", "header_bindings", "secrets"]),
+                _ => self.unknown(key, "", &["network", "egress", "upstream", "header_bindings", "secrets"]),
             }
         }
     }
@@ -147,6 +152,21 @@ impl Reader<'_> {
                 None => self.wrong_type(value, "egress.block_private_ips", "true or false"),
             },
             _ => self.unknown(key, "egress.", &["mode", "allow_cidrs", "block_private_ips"]),
+        }
+    }
+
+    fn upstream_key(&mut self, key: &Key<'_>, value: &Value<'_>) {
+        match &**key.get_ref() {
+            "proxy" => {
+                let proxy = self.string(value, "upstream.proxy");
+                self.document.proxies.extend(proxy);
+            }
+            "proxy_auth" => {
+                let auth = self.string(value, "upstream.proxy_auth");
+                self.document.proxy_auths.extend(auth);
+            }
+            "resolve" => self.unsupported(key, "upstream.resolve"),
+            _ => self.unknown(key, "upstream.", &["proxy", "proxy_auth"]),
         }
     }
 

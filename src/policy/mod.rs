@@ -12,6 +12,7 @@ pub mod options;
 #[cfg(test)]
 mod oracle;
 mod path;
+mod upstream;
 pub mod verdict;
 
 pub use address::{AddressClass, CheckedAddrs};
@@ -21,6 +22,7 @@ pub use egress::{Cidr, CidrError, EgressError, EgressMode, EgressPolicy};
 pub use mistake::{Mistake, Mistakes, Warning};
 pub use network::{EntryError, Network, NetworkError, NetworkMode};
 pub use options::PolicyOptions;
+pub use upstream::{UpstreamProxy, UpstreamProxyError};
 pub use verdict::{Denial, Grant, Permit};
 
 use std::borrow::Cow;

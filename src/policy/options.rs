@@ -19,6 +19,10 @@ pub struct PolicyOptions {
     pub allow_private_ips: bool,
     /// `--bind 'HOST[:PORT][/PATH] HEADER: PREFIX{SECRET}SUFFIX'`.
     pub bind: Vec<String>,
+    /// `--upstream-proxy URL`.
+    pub upstream_proxy: Option<String>,
+    /// `--upstream-proxy-auth SECRET`.
+    pub upstream_proxy_auth: Option<String>,
     /// `--secret NAME=env:VAR|file:PATH|command:CMDLINE`.
     pub secret: Vec<String>,
 }
@@ -53,6 +57,8 @@ pub(super) fn document(options: &PolicyOptions, mistakes: &mut Collector) -> Doc
     if options.allow_private_ips {
         document.block_private.push(At { value: false, place: at("--allow-private-ips", "").place });
     }
+    document.proxies = options.upstream_proxy.iter().map(|url| at("--upstream-proxy", url)).collect();
+    document.proxy_auths = options.upstream_proxy_auth.iter().map(|name| at("--upstream-proxy-auth", name)).collect();
     document.bindings = options.bind.iter().filter_map(|text| binding(at("--bind", text), mistakes)).collect();
     document.secret_names =
         options.secret.iter().filter_map(|text| text.split_once('=')).map(|(name, _)| name.to_owned()).collect();

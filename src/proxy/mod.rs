@@ -16,6 +16,7 @@ pub mod refusal;
 pub mod stream;
 pub mod tunnel;
 pub mod upstream;
+pub mod upstream_proxy;
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -36,6 +37,7 @@ use capture::guard::RawSwitch;
 use capture::{Capture, Slot};
 use pool::{Key, Lease, Pool};
 use refusal::{Refusal, RequestHead};
+use upstream_proxy::UpstreamProxy;
 
 /// What one thread needs to serve one sandbox.
 pub struct Worker {
@@ -45,6 +47,8 @@ pub struct Worker {
     pub resolver: Resolver,
     /// What upstreams must chain to.
     pub upstream_tls: Arc<UpstreamTls>,
+    /// What they are dialled through.
+    pub upstream_proxy: Option<Arc<UpstreamProxy>>,
     /// Where rows go.
     pub audit: Audit,
     /// Upstream connections.

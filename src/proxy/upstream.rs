@@ -27,6 +27,8 @@ use super::{Connection, Worker};
 
 /// For one address to take the connection.
 const CONNECT_TIME: Duration = Duration::from_secs(5);
+/// For the upstream proxy to take the connection and to make its own.
+const PROXY_TIME: Duration = Duration::from_secs(15);
 /// For the TLS handshake.
 const TLS_TIME: Duration = Duration::from_secs(10);
 /// HTTP/2 window of one response: enough for 130 Mbit/s over 30 ms.
@@ -197,7 +199,7 @@ async fn open(
     http1_only: bool,
     addresses: &CheckedAddrs,
 ) -> Result<(Handle, SocketAddr), Refusal> {
-    let (tcp, peer) = dial_tcp(authority, addresses).await?;
+    let (tcp, peer) = dial_tcp(worker, authority, addresses).await?;
     let alpn = if http1_only { Alpn::Http1Only } else { Alpn::H2OrHttp1 };
     let tls = handshake(&worker.upstream_tls, alpn, authority, tcp).await?;
     let h2 = tls.get_ref().1.alpn_protocol() == Some(b"h2");
@@ -233,24 +235,37 @@ fn note_end(ended: hyper::Result<()>) {
     }
 }
 
-async fn dial_tcp(authority: &Authority, addresses: &CheckedAddrs) -> Result<(TcpStream, SocketAddr), Refusal> {
+async fn dial_tcp(
+    worker: &Worker,
+    authority: &Authority,
+    addresses: &CheckedAddrs,
+) -> Result<(TcpStream, SocketAddr), Refusal> {
+    let patience = if worker.upstream_proxy.is_some() { PROXY_TIME } else { CONNECT_TIME };
     let mut last = None;
     for ip in addresses.as_slice() {
         let peer = SocketAddr::new(*ip, authority.port);
-        let socket = if ip.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() };
         let attempt = async {
-            let stream = socket?.connect(peer).await?;
-            stream.set_nodelay(true)?;
-            Ok::<_, std::io::Error>(stream)
+            match &worker.upstream_proxy {
+                Some(proxy) => proxy.connect(&worker.resolver, peer).await,
+                None => connect_to(peer).await.map_err(|error| error.kind().to_string()),
+            }
         };
-        match tokio::time::timeout(CONNECT_TIME, attempt).await {
+        match tokio::time::timeout(patience, attempt).await {
             Ok(Ok(stream)) => return Ok((stream, peer)),
-            Ok(Err(error)) => last = Some(error.kind().to_string()),
-            Err(_) => last = Some("no answer within 5 seconds".to_owned()),
+            Ok(Err(reason)) => last = Some(reason),
+            Err(_) => last = Some(format!("no answer within {} seconds", patience.as_secs())),
         }
     }
     let reason = last.unwrap_or_else(|| "it has no address".to_owned());
     Err(Refusal::Unreachable { authority: authority.clone(), reason })
+}
+
+/// To a checked address, or to the upstream proxy, and nowhere else.
+pub(super) async fn connect_to(peer: SocketAddr) -> std::io::Result<TcpStream> {
+    let socket = if peer.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() };
+    let stream = socket?.connect(peer).await?;
+    stream.set_nodelay(true)?;
+    Ok(stream)
 }
 
 async fn handshake(

@@ -237,7 +237,7 @@ fn warnings_come_before_the_command() {
     for text in [
         "10.1.2.4 is a private address",
         "0.0.0.0/0 is wider",
-        "no binding uses the secret UNUSED",
+        "nothing uses the secret UNUSED",
         "does not permit unlisted.test",
     ] {
         assert!(warnings.contains(text), "{text}\n{output:#?}");

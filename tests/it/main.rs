@@ -36,6 +36,7 @@ mod steering;
 mod surroundings;
 mod table;
 mod terminal;
+mod upstream_proxy;
 
 use std::collections::BTreeMap;
 use std::process::ExitCode;
@@ -81,6 +82,7 @@ const GROUPS: &[(&str, &[Case])] = &[
     ("protocol_tls", protocol_tls::CASES),
     ("protocol_tunnel", protocol_tunnel::CASES),
     ("protocol_upstream", protocol_upstream::CASES),
+    ("upstream_proxy", upstream_proxy::CASES),
     ("bounds", bounds::CASES),
 ];
 

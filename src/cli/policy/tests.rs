@@ -51,7 +51,7 @@ fn check_says_ok_or_every_mistake() {
     let o = policy(&["check", good.path(), warned.path()]);
     assert_eq!(o.code, 0);
     assert_eq!(o.out, format!("{}: ok\n{}: ok, 1 warning\n", good.path(), warned.path()));
-    assert_eq!(o.err, format!("{}:1:10: warning: no binding uses the secret K\n", warned.path()));
+    assert_eq!(o.err, format!("{}:1:10: warning: nothing uses the secret K\n", warned.path()));
 
     let o = policy(&["check", bad.path(), good.path()]);
     assert_eq!((o.code, o.out), (2, format!("{}: ok\n", good.path())));

@@ -166,8 +166,8 @@ fn the_whole_document() {
     assert_eq!(
         warnings(&compiled),
         [
-            "dir/p.toml:18:18: warning: no binding uses the secret ABSOLUTE",
-            "dir/p.toml:20:18: warning: no binding uses the secret PRINTED",
+            "dir/p.toml:18:18: warning: nothing uses the secret ABSOLUTE",
+            "dir/p.toml:20:18: warning: nothing uses the secret PRINTED",
         ]
     );
 }
@@ -310,7 +310,7 @@ fn what_is_permitted_and_not_meant_is_a_warning() {
             "--allow \"10.0.0.1\": warning: 10.0.0.1 is a private address, so listing it is not enough: --allow-cidr 10.0.0.1 opens it",
             "--bind \"b.test X: {K}\": warning: the network does not permit b.test, and a binding does not either: \
              it is not used, except on connections to an address that egress permits",
-            "--secret \"L=env:L\": warning: no binding uses the secret L",
+            "--secret \"L=env:L\": warning: nothing uses the secret L",
         ]
     );
 }
