@@ -55,14 +55,14 @@ fn a_real_proxy_is_asked_for_checked_addresses() {
     let run = run.arg("--upstream-proxy-auth").arg("LOGIN").secret_env("LOGIN", "user:canary-login");
     let _proxy = tinyproxy(&run, "11.22.44.70", "user canary-login");
     let log = run.outside().join("tinyproxy.log");
-    let run = run.allow("proxied.allowed.test").allow("inner.proxied.test").bind("proxied.allowed.test X-Key: {KEY}");
-    let script = "exec 2>&1; for turn in 1 2; do curl -sS https://proxied.allowed.test/echo; done
+    let run = run.allow("behind.proxied.allowed.test").allow("inner.proxied.test").bind("behind.proxied.allowed.test X-Key: {KEY}");
+    let script = "exec 2>&1; for turn in 1 2; do curl -sS https://behind.proxied.allowed.test/echo; done
         curl -sS https://inner.proxied.test/; curl -sS https://elsewhere.proxied.test/
         cat /proc/*/environ /proc/*/cmdline; true";
     let output = run.secret_env("KEY", "canary-key").script(script).run();
     output.expect_code(0).expect_stdout("address_blocked").expect_stdout("host_not_listed");
     assert!(!output.stdout.contains("canary-login"), "{output:#?}");
-    let requests = internet().web.requests("proxied.allowed.test");
+    let requests = internet().web.requests("behind.proxied.allowed.test");
     assert_eq!(requests.len(), 2);
     assert!(requests.iter().all(|seen| seen.header("x-key") == ["canary-key"]), "{requests:?}");
     assert!(requests.iter().all(|seen| seen.header("proxy-authorization").is_empty()), "{requests:?}");
