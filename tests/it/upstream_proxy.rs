@@ -55,7 +55,10 @@ fn a_real_proxy_is_asked_for_checked_addresses() {
     let run = run.arg("--upstream-proxy-auth").arg("LOGIN").secret_env("LOGIN", "user:canary-login");
     let _proxy = tinyproxy(&run, "11.22.44.70", "user canary-login");
     let log = run.outside().join("tinyproxy.log");
-    let run = run.allow("behind.proxied.allowed.test").allow("inner.proxied.test").bind("behind.proxied.allowed.test X-Key: {KEY}");
+    let run = run
+        .allow("behind.proxied.allowed.test")
+        .allow("inner.proxied.test")
+        .bind("behind.proxied.allowed.test X-Key: {KEY}");
     let script = "exec 2>&1; for turn in 1 2; do curl -sS https://behind.proxied.allowed.test/echo; done
         curl -sS https://inner.proxied.test/; curl -sS https://elsewhere.proxied.test/
         cat /proc/*/environ /proc/*/cmdline; true";
