@@ -1,5 +1,6 @@
 //! What a sandbox must not see: credential stores, sockets of the host.
 
+use std::collections::HashSet;
 use std::ffi::{CStr, CString, OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::FileTypeExt;
@@ -82,11 +83,15 @@ pub fn credential_paths(
         toml::from_str(include_str!("../../policies/credential-paths.toml")).expect("compiled in, and tested");
     let homes: Vec<Home<'_>> = homes.iter().filter_map(|home| Home::with_stores(home, &may_begin_a_store)).collect();
     let mut found = StorePaths::default();
+    // A home may be named twice, and a variable's default is often what another pattern says.
+    let mut seen = HashSet::new();
     for store in stores.store {
         let always = store.paths.iter().map(|pattern| (pattern, false));
         for (pattern, may_be_clean) in always.chain(store.unless_clean.iter().map(|pattern| (pattern, true))) {
             let pattern = pattern.replace("{uid}", &uid.to_string());
-            for (written, path) in expand(&pattern, &homes, variable).iter().flat_map(|path| existing(path)) {
+            let mut places = expand(&pattern, &homes, variable);
+            places.retain(|path| seen.insert((path.clone(), may_be_clean)));
+            for (written, path) in places.iter().flat_map(|path| existing(path)) {
                 if let Some(needed) = needed.iter().find(|needed| needed.starts_with(&path)) {
                     return Err(MaskError { store: store.name, path, needed: needed.clone() });
                 }
