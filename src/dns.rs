@@ -92,7 +92,7 @@ impl Resolver {
         let answers = match &authority.host {
             Host::Ip(ip) => vec![*ip],
             Host::Name(name) if !policy.may_resolve(name) => {
-                return Err(Denial::NotListed { authority: authority.clone() }.into());
+                return Err(Denial::NotListed { authority: authority.clone(), mode_is_fixed: false }.into());
             }
             Host::Name(name) => self.look_up(name.as_str(), authority).await?,
         };

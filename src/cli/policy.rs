@@ -4,7 +4,8 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use crate::policy::{
-    Compiled, Denial, EgressMode, Grant, HeaderBinding, NamedText, Permit, Policy, PolicyOptions, load,
+    Action, Compiled, Denial, EgressMode, Grant, HeaderBinding, NamedText, Permit, Place, Policy, PolicyOptions,
+    RuleState, load,
 };
 use crate::types::{Authority, Destination, Host, RequestFacts, Scheme};
 
@@ -22,15 +23,17 @@ const UNUSABLE: u8 = 2;
 pub enum PolicyCommand {
     /// Check policy files, each on its own, and show every mistake at once
     ///
-    /// Exit code 0: good (warnings too); 2: mistakes.
+    /// Warnings name what is permitted and probably not meant, and rules that change nothing. Exit code 0: good (warnings
+    /// too); 2: mistakes.
     Check {
         /// The files
         #[arg(required = true, value_name = "FILE")]
         files: Vec<PathBuf>,
     },
-    /// Say whether a request would be permitted, by which entry, and with which credentials
+    /// Say whether a request would be permitted, by which entry or rule, and with which credentials
     ///
-    /// Nothing is resolved or dialled, and no secret is read. Exit code 0: permitted; 1: denied; 2: unusable input.
+    /// Of the rules for its host, those that do not decide are shown too, with why. Nothing is resolved or dialled, and no
+    /// secret is read. Exit code 0: permitted; 1: denied; 2: unusable input.
     Explain(Box<ExplainArgs>),
 }
 
@@ -91,12 +94,12 @@ fn explain(args: &ExplainArgs, out: &mut dyn Write, err: &mut dyn Write) -> io::
     match decide(&policy, &facts) {
         Ok(permit) => {
             writeln!(out, "permitted: {asked}")?;
-            show_permit(&policy, &destination, &permit, out)?;
+            show_permit(&policy, &facts, &permit, out)?;
             Ok(GOOD)
         }
         Err(denial) => {
             writeln!(out, "denied: {asked}")?;
-            show_denial(&policy, &denial, out)?;
+            show_denial(&policy, &facts, &denial, out)?;
             Ok(DENIED)
         }
     }
@@ -137,19 +140,25 @@ fn decide(policy: &Policy, facts: &RequestFacts<'_>) -> Result<Permit, Denial> {
     }
 }
 
-fn show_permit(policy: &Policy, destination: &Destination, permit: &Permit, out: &mut dyn Write) -> io::Result<()> {
+fn show_permit(policy: &Policy, facts: &RequestFacts<'_>, permit: &Permit, out: &mut dyn Write) -> io::Result<()> {
     match &permit.grant {
         Grant::NetworkAll => writeln!(out, "decided by: network mode all")?,
         Grant::Host { entry } => writeln!(out, "decided by: network host {entry}")?,
+        Grant::Rule { place } => writeln!(out, "decided by: the allow rule at {place}")?,
         Grant::Egress { entry } => writeln!(out, "decided by: egress {entry}")?,
     }
+    let decided = match &permit.grant {
+        Grant::Rule { place } => Some(place),
+        Grant::NetworkAll | Grant::Host { .. } | Grant::Egress { .. } => None,
+    };
+    show_rules(policy, facts, decided, out)?;
     for &index in &permit.bindings {
         let binding: &HeaderBinding = &policy.bindings()[index];
         let (prefix, suffix) = (binding.prefix().escape_debug(), binding.suffix().escape_debug());
         let (header, secret, path) = (binding.header(), binding.secret_name(), binding.path_prefix());
         writeln!(out, "binding: {header}: {prefix}{{{secret}}}{suffix} (secret {secret}, paths {path}…)")?;
     }
-    match &destination.authority.host {
+    match &facts.destination.authority.host {
         Host::Name(name) => writeln!(
             out,
             "note: nothing was resolved; every address of {name} is checked when it is looked up, before it is dialled"
@@ -160,19 +169,38 @@ fn show_permit(policy: &Policy, destination: &Destination, permit: &Permit, out:
     }
 }
 
-fn show_denial(policy: &Policy, denial: &Denial, out: &mut dyn Write) -> io::Result<()> {
+fn show_denial(policy: &Policy, facts: &RequestFacts<'_>, denial: &Denial, out: &mut dyn Write) -> io::Result<()> {
     writeln!(out, "code: {}", denial.code())?;
     writeln!(out, "reason: {denial}")?;
+    let decided = match denial {
+        Denial::RuleDenied { rule, .. } => Some(rule),
+        Denial::NotListed { .. }
+        | Denial::MethodNotPermitted { .. }
+        | Denial::PathNotPermitted { .. }
+        | Denial::LocalName { .. }
+        | Denial::HttpsOnly { .. }
+        | Denial::AddressBlocked { .. }
+        | Denial::NoAddress { .. }
+        | Denial::AmbiguousPath { .. }
+        | Denial::BindingConflict { .. } => None,
+    };
+    if let Some(rule) = decided {
+        writeln!(out, "decided by: the deny rule at {rule}")?;
+    }
+    show_rules(policy, facts, decided, out)?;
     if let Some(cure) = denial.cure() {
         writeln!(out, "to allow it: {cure}")?;
     }
     match (denial, policy.egress().mode()) {
         (
-            Denial::NotListed { authority: Authority { host: Host::Name(_), .. } } | Denial::HttpsOnly { .. },
+            Denial::NotListed { authority: Authority { host: Host::Name(_), .. }, .. } | Denial::HttpsOnly { .. },
             EgressMode::AllowAll | EgressMode::Custom,
         ) => writeln!(out, "note: a client that dials an address by number is judged by the egress policy as well"),
         (
             Denial::NotListed { .. }
+            | Denial::RuleDenied { .. }
+            | Denial::MethodNotPermitted { .. }
+            | Denial::PathNotPermitted { .. }
             | Denial::LocalName { .. }
             | Denial::HttpsOnly { .. }
             | Denial::AddressBlocked { .. }
@@ -181,6 +209,42 @@ fn show_denial(policy: &Policy, denial: &Denial, out: &mut dyn Write) -> io::Res
             | Denial::BindingConflict { .. },
             EgressMode::BlockAll | EgressMode::AllowAll | EgressMode::Custom,
         ) => Ok(()),
+    }
+}
+
+/// The rules that did not decide, and why. Rules for other hosts are only counted.
+fn show_rules(
+    policy: &Policy,
+    facts: &RequestFacts<'_>,
+    decided: Option<&Place>,
+    out: &mut dyn Write,
+) -> io::Result<()> {
+    const MOST: usize = 20;
+    let about = policy.rules_about(facts);
+    let others = about.iter().filter(|(rule, _)| Some(rule.place()) != decided);
+    for (rule, state) in others.clone().take(MOST) {
+        let action = match rule.action() {
+            Action::Allow => "allow",
+            Action::Deny => "deny",
+        };
+        let why = match state {
+            RuleState::Applies => "applies as well",
+            RuleState::OtherScheme => "is for https",
+            RuleState::OtherPort => "is for other ports",
+            RuleState::OtherPath => "is for other paths",
+            RuleState::AmbiguousPath => "looks at the path, which is ambiguous",
+            RuleState::OtherMethod => "is for other methods",
+        };
+        writeln!(out, "not by: the {action} rule for {} at {}, which {why}", rule.host(), rule.place())?;
+    }
+    match others.count().saturating_sub(MOST) {
+        0 => {}
+        more => writeln!(out, "not by: {more} more rules for this host")?,
+    }
+    match policy.rules().as_slice().len() - about.len() {
+        0 => Ok(()),
+        1 => writeln!(out, "not by: 1 rule for another host"),
+        n => writeln!(out, "not by: {n} rules for other hosts"),
     }
 }
 

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use crate::types::{Host, Scheme};
+use crate::types::{Authority, Destination, Host, Scheme};
 
 use super::address::{self, AddressClass};
 use super::binding::{BindingError, Field, HeaderBinding, parse_secret_name};
@@ -14,8 +14,12 @@ use super::egress::{Cidr, EgressMode, EgressPolicy};
 use super::mistake::{At, Collector, Mistakes, Warning, quoted};
 use super::network::{Network, parse_entry};
 use super::options::{self, PolicyOptions};
+use super::rule::Rule;
+use super::rules::RuleSet;
 use super::upstream::{self, UpstreamProxy};
-use super::{Denial, Policy};
+use super::{Denial, Policy, shadow};
+
+mod rules;
 
 /// A policy file's name, which messages show and from whose directory its secret files are counted, and its text.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -73,7 +77,9 @@ pub fn load(files: &[NamedText], options: &PolicyOptions) -> Result<Compiled, Mi
     }
     document.append(options::document(options, &mut mistakes));
 
-    let network = network(&document, &mut mistakes);
+    let hosts = parse_all(&document.hosts, &mut mistakes, parse_entry);
+    let network = network(&document, &hosts, &mut mistakes);
+    let rules = RuleSet::new(rules::rules(&document.rules, &mut mistakes));
     let cidrs = parse_all(&document.cidrs, &mut mistakes, Cidr::parse);
     let egress = egress(&document, &cidrs, &mut mistakes);
     let open_private = agreed(&document.block_private, "block_private_ips", &mut mistakes).is_some_and(|block| !*block);
@@ -82,17 +88,20 @@ pub fn load(files: &[NamedText], options: &PolicyOptions) -> Result<Compiled, Mi
     let bindings = bindings(&document.bindings, &document.secret_names, &mut mistakes);
 
     let policy = Policy::new(network, egress, open_private, bindings.iter().map(|b| b.value.clone()).collect());
+    let policy =
+        policy.with_rules(rules).with_mode_fixed(document.network_modes.iter().any(|mode| mode.value == "none"));
     let mut warnings = Vec::new();
+    rules::warn_of_methods(&document.rules, &mut warnings);
+    shadow::warn(policy.rules(), policy.network(), &hosts, &mut warnings);
     warn_of_cidrs(&cidrs, &mut warnings);
-    warn_of_hosts(&policy, &document.hosts, &mut warnings);
+    warn_of_hosts(&policy, &hosts, &mut warnings);
     warn_of_bindings(&policy, &bindings, &mut warnings);
     warn_of_secrets(&secrets, &bindings, upstream_proxy.as_ref(), &mut warnings);
     let secrets = secrets.into_values().map(|secret| secret.value).collect();
     mistakes.finish(&names, Compiled { policy, upstream_proxy, secrets, warnings })
 }
 
-fn network(document: &Document, mistakes: &mut Collector) -> Network {
-    let entries = parse_all(&document.hosts, mistakes, parse_entry);
+fn network(document: &Document, hosts: &[At<Authority>], mistakes: &mut Collector) -> Network {
     match agreed_mode(&document.network_modes, "network mode", &NETWORK_MODES, mistakes) {
         None => Network::none(),
         Some(mode) if mode.value == "all" => Network::all(),
@@ -101,7 +110,7 @@ fn network(document: &Document, mistakes: &mut Collector) -> Network {
                 let hint = "add hosts = [\"api.example.com\"] or --allow HOST; mode = \"none\" permits no host";
                 mistakes.add(&mode.place, "mode \"allow\" needs at least one host", hint);
             }
-            Network::of_entries(entries.into_iter().map(|entry| entry.value))
+            Network::of_entries(hosts.iter().map(|entry| entry.value.clone()))
         }
         Some(_) => Network::none(),
     }
@@ -299,23 +308,27 @@ fn warn_of_cidrs(cidrs: &[At<Cidr>], warnings: &mut Vec<Warning>) {
     }
 }
 
-fn warn_of_hosts(policy: &Policy, hosts: &[At<String>], warnings: &mut Vec<Warning>) {
-    for host in hosts {
-        let Ok(entry) = parse_entry(&host.value) else { continue };
-        let Host::Ip(ip) = entry.host else { continue };
-        if let Some(class) = refused_class(policy, &entry, ip) {
+fn warn_of_hosts(policy: &Policy, hosts: &[At<Authority>], warnings: &mut Vec<Warning>) {
+    let by_rule = |rule: &Rule| Some(At { value: shadow::literal(rule)?, place: rule.place().clone() });
+    let literals = policy.rules().as_slice().iter().filter_map(by_rule);
+    for host in hosts.iter().cloned().chain(literals) {
+        let Host::Ip(ip) = host.value.host else { continue };
+        if let Some(class) = refused_class(policy, &host.value, ip) {
             let what = format!("{ip} is {class}, so listing it is not enough: --allow-cidr {ip} opens it");
-            warnings.push(Warning { place: host.place.clone(), what });
+            warnings.push(Warning { place: host.place, what });
         }
     }
 }
 
-fn refused_class(policy: &Policy, entry: &crate::types::Authority, ip: IpAddr) -> Option<AddressClass> {
+fn refused_class(policy: &Policy, entry: &Authority, ip: IpAddr) -> Option<AddressClass> {
     match policy.check_addresses(entry, &[ip], &[]) {
         Err(Denial::AddressBlocked { class, .. }) => Some(class),
         Ok(_)
         | Err(
             Denial::NotListed { .. }
+            | Denial::RuleDenied { .. }
+            | Denial::MethodNotPermitted { .. }
+            | Denial::PathNotPermitted { .. }
             | Denial::LocalName { .. }
             | Denial::HttpsOnly { .. }
             | Denial::NoAddress { .. }
@@ -328,17 +341,21 @@ fn refused_class(policy: &Policy, entry: &crate::types::Authority, ip: IpAddr) -
 fn warn_of_bindings(policy: &Policy, bindings: &[At<HeaderBinding>], warnings: &mut Vec<Warning>) {
     for binding in bindings {
         let host = binding.value.host();
-        if policy.network().grant(host, Scheme::Https).is_ok() {
-            continue;
-        }
-        let by_address = match policy.egress().mode() {
-            EgressMode::BlockAll => "",
-            EgressMode::AllowAll | EgressMode::Custom => ", except on connections to an address that egress permits",
+        let destination = Destination { authority: host.clone(), scheme: Scheme::Https, dialled: None };
+        let Err(denial) = policy.destination(&destination) else { continue };
+        let what = match (denial.rule(), policy.egress().mode()) {
+            (Some(rule), _) => format!("the deny rule at {rule} closes {host}, so this binding is not used"),
+            (None, EgressMode::BlockAll) => unused_binding(host, ""),
+            (None, EgressMode::AllowAll | EgressMode::Custom) => {
+                unused_binding(host, ", except on connections to an address that egress permits")
+            }
         };
-        let what =
-            format!("the network does not permit {host}, and a binding does not either: it is not used{by_address}");
         warnings.push(Warning { place: binding.place.clone(), what });
     }
+}
+
+fn unused_binding(host: &Authority, but: &str) -> String {
+    format!("the network does not permit {host}, and a binding does not either: it is not used{but}")
 }
 
 fn warn_of_secrets(

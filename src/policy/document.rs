@@ -11,6 +11,10 @@ use toml::de::{DeString, DeTable, DeValue};
 use super::compile::{NamedText, SecretSource};
 use super::mistake::{At, Collector, Place, did_you_mean, quoted};
 
+mod rules;
+
+pub(super) use rules::RawRule;
+
 /// What one file, or the options, say.
 #[derive(Debug, Default)]
 pub(super) struct Document {
@@ -18,6 +22,7 @@ pub(super) struct Document {
     pub(super) hosts: Vec<At<String>>,
     /// A list was written, be it empty or unreadable.
     pub(super) hosts_given: bool,
+    pub(super) rules: Vec<RawRule>,
     pub(super) egress_modes: Vec<At<String>>,
     pub(super) cidrs: Vec<At<String>>,
     /// A list was written, be it empty or unreadable.
@@ -37,6 +42,7 @@ impl Document {
         self.network_modes.append(&mut other.network_modes);
         self.hosts.append(&mut other.hosts);
         self.hosts_given |= other.hosts_given;
+        self.rules.append(&mut other.rules);
         self.cidrs_given |= other.cidrs_given;
         self.egress_modes.append(&mut other.egress_modes);
         self.cidrs.append(&mut other.cidrs);
@@ -128,8 +134,8 @@ impl Reader<'_> {
                 self.document.hosts_given = true;
                 self.document.hosts = self.strings(value, "network.hosts", "mode = \"none\" permits no host");
             }
-            "rules" => self.unsupported(key, "network.rules"),
-            _ => self.unknown(key, "network.", &["mode", "hosts"]),
+            "rules" => self.rules(value),
+            _ => self.unknown(key, "network.", &["mode", "hosts", "rules"]),
         }
     }
 

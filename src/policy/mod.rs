@@ -6,12 +6,17 @@ pub mod binding;
 pub mod compile;
 mod document;
 pub mod egress;
+pub mod glob;
 pub mod mistake;
 pub mod network;
 pub mod options;
 #[cfg(test)]
-mod oracle;
+pub(crate) mod oracle;
 mod path;
+pub mod pattern;
+pub mod rule;
+pub mod rules;
+mod shadow;
 mod upstream;
 pub mod verdict;
 
@@ -19,9 +24,13 @@ pub use address::{AddressClass, CheckedAddrs};
 pub use binding::{BindingError, HeaderBinding};
 pub use compile::{Compiled, NamedText, SecretSource, SecretSpec, load};
 pub use egress::{Cidr, CidrError, EgressError, EgressMode, EgressPolicy};
-pub use mistake::{Mistake, Mistakes, Warning};
+pub use glob::{GlobError, PathGlob};
+pub use mistake::{Mistake, Mistakes, Place, Warning};
 pub use network::{EntryError, Network, NetworkError, NetworkMode};
 pub use options::PolicyOptions;
+pub use pattern::{HostPattern, PatternError};
+pub use rule::{Action, Rule, RuleState};
+pub use rules::RuleSet;
 pub use upstream::{UpstreamProxy, UpstreamProxyError};
 pub use verdict::{Denial, Grant, Permit};
 
@@ -32,11 +41,15 @@ use std::net::IpAddr;
 use crate::types::{Authority, Destination, Host, HostName, RequestFacts, Scheme};
 
 use address::AddressRules;
+use rule::{Asked, Miss};
 
 /// A compiled policy. The default one permits nothing.
 #[derive(Debug, Default)]
 pub struct Policy {
     network: Network,
+    /// The mode was written down, so that an option cannot set another.
+    mode_is_fixed: bool,
+    rules: RuleSet,
     egress: EgressPolicy,
     addresses: AddressRules,
     bindings: Vec<HeaderBinding>,
@@ -65,73 +78,107 @@ impl Policy {
             of_host.indexes.push(index);
             of_host.looks_at_path |= binding.looks_at_path();
         }
-        Self { network, egress, addresses, bindings, bound }
+        Self { network, mode_is_fixed: false, rules: RuleSet::default(), egress, addresses, bindings, bound }
+    }
+
+    /// The same with rules.
+    pub(crate) fn with_rules(self, rules: RuleSet) -> Self {
+        Self { rules, ..self }
+    }
+
+    /// The same, with its network mode written down: what would permit more has to be written there.
+    pub(crate) fn with_mode_fixed(self, mode_is_fixed: bool) -> Self {
+        Self { mode_is_fixed, ..self }
     }
 
     /// Whether a connection to this destination may exist at all. Asked before anything is resolved or dialled.
     ///
-    /// Names for the machine itself are refused, then Network is asked for the name, then EgressPolicy for the address
-    /// that the client dialled (of a literal address: that one). Whether an address is blocked is
+    /// Names for the machine itself are refused, then deny rules are asked that close the destination whatever is asked of
+    /// it, then Network, then allow rules, of which any that permits some request permits the connection, then EgressPolicy
+    /// for the address that the client dialled (of a literal address: that one). Whether an address is blocked is
     /// [`Self::check_addresses`]' answer, whatever permitted the destination.
     ///
     /// # Errors
     /// The [`Denial`] that decided.
     pub fn destination(&self, destination: &Destination) -> Result<Grant, Denial> {
-        let authority = &destination.authority;
-        if network::is_local(&authority.host) {
-            return Err(Denial::LocalName { authority: authority.clone() });
-        }
-        let granted = self.network.grant(authority, destination.scheme).or_else(|denial| {
-            let dialled = destination.dialled.or(match authority.host {
-                Host::Ip(ip) => Some(ip),
-                Host::Name(_) => None,
-            });
-            match dialled.and_then(|ip| self.egress.entry_for(ip)) {
-                Some(entry) => Ok(Grant::Egress { entry: entry.to_owned() }),
-                None => Err(denial),
-            }
-        })?;
-        match destination.scheme {
-            Scheme::Https => Ok(granted),
-            Scheme::Http | Scheme::Tcp => {
-                Err(Denial::HttpsOnly { authority: authority.clone(), scheme: destination.scheme })
-            }
-        }
+        self.refuse_closed(destination)?;
+        self.grant(destination, || self.rules.opening(&destination.authority))
     }
 
-    /// Whether this one request may pass, and which bindings it gets. Asked for every request, the first one included.
-    /// A binding never widens what may be reached.
+    /// Whether this one request may pass, and which bindings it gets. Asked for every request, the first one included. Here
+    /// every rule looks at the method and the path as well. A binding never widens what may be reached.
     ///
     /// # Errors
     /// The [`Denial`] that decided.
     pub fn request(&self, facts: &RequestFacts<'_>) -> Result<Permit, Denial> {
+        let Destination { authority, scheme, .. } = facts.destination;
         let grant = self.destination(facts.destination)?;
-        let bindings = match facts.destination.scheme {
-            Scheme::Https => self.bindings_for(&facts.destination.authority, facts.path)?,
-            Scheme::Http | Scheme::Tcp => Vec::new(),
+        if *scheme != Scheme::Https || self.rules.as_slice().is_empty() {
+            return Ok(Permit { grant, bindings: self.bindings_for(authority, facts.path)? });
+        }
+        let path = self.path_for_rules(facts)?;
+        let segments = path.as_deref().and_then(path::segments);
+        let asked = Asked { port: authority.port, method: facts.method, segments: segments.as_deref() };
+        for host in hosts_of(facts.destination) {
+            if let Some(rule) = self.rules.applying(Action::Deny, &host, &asked) {
+                return Err(denied_by(rule, Authority::new(host.into_owned(), authority.port)));
+            }
+        }
+        let by_rule = || self.rules.applying(Action::Allow, &authority.host, &asked);
+        let grant = self.grant(facts.destination, by_rule).map_err(|denial| self.nearest_miss(denial, &asked))?;
+        Ok(Permit { grant, bindings: self.bindings_for(authority, facts.path)? })
+    }
+
+    /// Every rule that is for the host of a request, in the order in which they are asked, and how it stands to the request.
+    pub fn rules_about<'a>(&'a self, facts: &RequestFacts<'_>) -> Vec<(&'a Rule, RuleState)> {
+        let Destination { authority, scheme, .. } = facts.destination;
+        let path = path::decoded(facts.path);
+        let segments = path.as_deref().ok().and_then(path::segments);
+        let asked = Asked { port: authority.port, method: facts.method, segments: segments.as_deref() };
+        let state = |rule: &Rule| match (scheme, rule.miss(&asked)) {
+            (Scheme::Http | Scheme::Tcp, _) => RuleState::OtherScheme,
+            (Scheme::Https, None) => RuleState::Applies,
+            (Scheme::Https, Some(Miss::Port)) => RuleState::OtherPort,
+            (Scheme::Https, Some(Miss::Method)) => RuleState::OtherMethod,
+            (Scheme::Https, Some(Miss::Path)) if path.is_err() => RuleState::AmbiguousPath,
+            (Scheme::Https, Some(Miss::Path)) => RuleState::OtherPath,
         };
-        Ok(Permit { grant, bindings })
+        self.rules.of_host(&authority.host).map(|rule| (rule, state(rule))).collect()
     }
 
     /// Whether a look-up of this name may leave the machine: some port of it could be permitted. EgressPolicy judges
     /// addresses and causes none.
     pub fn may_resolve(&self, name: &HostName) -> bool {
-        self.network.names(name) && !network::is_local(&Host::Name(name.clone()))
+        let host = Host::Name(name.clone());
+        if network::is_local(&host) || self.rules.close_all(&host) {
+            return false;
+        }
+        let closed = |port| self.rules.closing(&host, port).is_some();
+        self.network.names(&host, closed) || self.rules.open_any(&host)
     }
 
     /// The answers of a look-up (or the one literal address), all of them checked. `own` holds the addresses of this
     /// host's own interfaces; the proxy's own listeners are the caller's to refuse.
     ///
     /// # Errors
-    /// [`Denial::AddressBlocked`] when any of them is blocked: a mixed answer is refused whole. [`Denial::NoAddress`]
-    /// when there is none.
+    /// [`Denial::AddressBlocked`] when any of them is blocked, [`Denial::RuleDenied`] when a deny rule closes any of them: a
+    /// mixed answer is refused whole. [`Denial::NoAddress`] when there is none.
     pub fn check_addresses(
         &self,
         authority: &Authority,
         answers: &[IpAddr],
         own: &[IpAddr],
     ) -> Result<CheckedAddrs, Denial> {
-        self.addresses.check(authority, answers, own)
+        let closing = |ip: &IpAddr| self.rules.closing(&Host::from_ip(*ip), authority.port);
+        match answers.iter().find_map(closing) {
+            Some(rule) => Err(denied_by(rule, authority.clone())),
+            None => self.addresses.check(authority, answers, own),
+        }
+    }
+
+    /// The rules.
+    pub fn rules(&self) -> &RuleSet {
+        &self.rules
     }
 
     /// Every binding, in the order that [`Permit::bindings`] counts them.
@@ -163,7 +210,88 @@ impl Policy {
     pub fn ports(&self) -> Vec<u16> {
         let named = self.network.entries().into_iter().map(|entry| entry.port);
         let bound = self.bindings.iter().map(|binding| binding.host().port);
-        named.chain(bound).chain([80, 443]).collect::<BTreeSet<_>>().into_iter().collect()
+        named.chain(bound).chain(self.rules.ports()).chain([80, 443]).collect::<BTreeSet<_>>().into_iter().collect()
+    }
+
+    fn refuse_closed(&self, destination: &Destination) -> Result<(), Denial> {
+        let Destination { authority, scheme, .. } = destination;
+        if network::is_local(&authority.host) {
+            return Err(Denial::LocalName { authority: authority.clone() });
+        }
+        // What is asked for over http would be told to use https instead, which is closed as well.
+        let instead = (*scheme == Scheme::Http && authority.port == 80).then_some(network::DEFAULT_PORT);
+        for host in hosts_of(destination) {
+            let mut ports = std::iter::once(authority.port).chain(instead);
+            if let Some(rule) = ports.find_map(|port| self.rules.closing(&host, port)) {
+                return Err(denied_by(rule, Authority::new(host.into_owned(), authority.port)));
+            }
+        }
+        Ok(())
+    }
+
+    /// What permits a destination that no rule closes. `by_rule` is asked where Network does not permit it.
+    fn grant<'a>(
+        &'a self,
+        destination: &Destination,
+        by_rule: impl FnOnce() -> Option<&'a Rule>,
+    ) -> Result<Grant, Denial> {
+        let Destination { authority, scheme, dialled } = destination;
+        let https_only = || Denial::HttpsOnly { authority: authority.clone(), scheme: *scheme };
+        let granted = self.network.grant(authority, *scheme).or_else(|denial| {
+            if let Some(rule) = by_rule() {
+                return Ok(Grant::Rule { place: rule.place.clone() });
+            }
+            let dialled = dialled.or(match authority.host {
+                Host::Ip(ip) => Some(ip),
+                Host::Name(_) => None,
+            });
+            match dialled.and_then(|ip| self.egress.entry_for(ip)) {
+                Some(entry) => Ok(Grant::Egress { entry: entry.to_owned() }),
+                None if *scheme == Scheme::Http && authority.port == 80 && self.rules.open_any(&authority.host) => {
+                    Err(https_only())
+                }
+                None => Err(denial),
+            }
+        });
+        match (scheme, granted) {
+            (Scheme::Https, Ok(grant)) => Ok(grant),
+            (Scheme::Http | Scheme::Tcp, Ok(_)) => Err(https_only()),
+            (_, Err(Denial::NotListed { authority, .. })) => {
+                Err(Denial::NotListed { authority, mode_is_fixed: self.mode_is_fixed })
+            }
+            (_, Err(denial)) => Err(denial),
+        }
+    }
+
+    /// The path as rules compare it, where one of them does.
+    fn path_for_rules<'a>(&self, facts: &RequestFacts<'a>) -> Result<Option<Cow<'a, str>>, Denial> {
+        let authority = &facts.destination.authority;
+        let looks = |host: Cow<'_, Host>| {
+            let asked = |rule: &Rule| rule.action == Action::Deny || *host == authority.host;
+            self.rules.look_at_path(&host, authority.port, asked)
+        };
+        if !hosts_of(facts.destination).any(looks) {
+            return Ok(None);
+        }
+        let path = path::decoded(facts.path);
+        path.map(Some).map_err(|what| Denial::AmbiguousPath { authority: authority.clone(), what })
+    }
+
+    /// A host that allow rules are for is not unlisted: it is the path or the method that none of them takes.
+    fn nearest_miss(&self, denial: Denial, asked: &Asked<'_>) -> Denial {
+        let Denial::NotListed { authority, mode_is_fixed } = denial else { return denial };
+        let Some((rule, miss)) = self.rules.nearest(&authority.host, asked) else {
+            return Denial::NotListed { authority, mode_is_fixed };
+        };
+        let (place, reason) = (rule.place.clone(), rule.reason.clone());
+        match miss {
+            Miss::Port => Denial::NotListed { authority, mode_is_fixed },
+            Miss::Path => Denial::PathNotPermitted { authority, rule: place, reason },
+            Miss::Method => {
+                let method = verdict::common_method(asked.method);
+                Denial::MethodNotPermitted { authority, method, rule: place, reason }
+            }
+        }
     }
 
     fn bindings_for(&self, authority: &Authority, path: &str) -> Result<Vec<usize>, Denial> {
@@ -187,6 +315,17 @@ impl Policy {
         }
         Ok(matching)
     }
+}
+
+/// What deny rules are asked about: the host that was asked for, and the address that the client dialled for it.
+fn hosts_of(destination: &Destination) -> impl Iterator<Item = Cow<'_, Host>> {
+    let dialled = destination.dialled.map(Host::from_ip).filter(|host| *host != destination.authority.host);
+    std::iter::once(Cow::Borrowed(&destination.authority.host)).chain(dialled.map(Cow::Owned))
+}
+
+fn denied_by(rule: &Rule, authority: Authority) -> Denial {
+    let (place, reason) = (rule.place.clone(), rule.reason.clone());
+    Denial::RuleDenied { authority, rule: place, whole: rule.is_whole(), reason }
 }
 
 #[cfg(test)]

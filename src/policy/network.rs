@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use crate::types::{Authority, Host, HostError, HostName, Scheme};
+use crate::types::{Authority, Host, HostError, Scheme};
 
 use super::verdict::{Denial, Grant};
 
@@ -152,16 +152,19 @@ impl Network {
                 Err(Denial::HttpsOnly { authority: authority.clone(), scheme })
             }
             Scheme::Tcp if listed => Err(Denial::HttpsOnly { authority: authority.clone(), scheme }),
-            Scheme::Https | Scheme::Http | Scheme::Tcp => Err(Denial::NotListed { authority: authority.clone() }),
+            Scheme::Https | Scheme::Http | Scheme::Tcp => {
+                Err(Denial::NotListed { authority: authority.clone(), mode_is_fixed: false })
+            }
         }
     }
 
-    /// Whether some port of this name could be permitted.
-    pub(super) fn names(&self, name: &HostName) -> bool {
+    /// Whether a port of this host is permitted that `closed` does not name. `all` has ports without end, so a list of closed
+    /// ones does not matter to it.
+    pub(super) fn names(&self, host: &Host, closed: impl Fn(u16) -> bool) -> bool {
         match &self.0 {
             Reach::None => false,
             Reach::All => true,
-            Reach::Allow(hosts) => hosts.contains_key(&Host::Name(name.clone())),
+            Reach::Allow(hosts) => hosts.get(host).is_some_and(|ports| ports.iter().any(|port| !closed(*port))),
         }
     }
 }

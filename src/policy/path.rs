@@ -33,6 +33,40 @@ pub(super) fn canonical(path: &str) -> Result<Cow<'_, str>, &'static str> {
     Ok(canonical)
 }
 
+/// The path as the segments of rules are compared with it: the canonical form with every escape decoded, which no longer
+/// can add or take away a slash. Here a repeated slash is ambiguous, too: a server that merges slashes sees other segments
+/// than one that does not.
+///
+/// # Errors
+/// What is ambiguous: all that [`canonical`] names, and repeated slashes.
+pub(super) fn decoded(path: &str) -> Result<Cow<'_, str>, &'static str> {
+    let canonical = canonical(path)?;
+    if canonical.contains("//") {
+        return Err("a repeated slash");
+    }
+    Ok(if canonical.contains('%') { Cow::Owned(decode(&canonical)) } else { canonical })
+}
+
+/// The segments of a [`decoded`] path. A slash at the end makes none, so the root has none; the target `*` of OPTIONS is no
+/// path and has no segments.
+pub(super) fn segments(decoded: &str) -> Option<Vec<&str>> {
+    let inside = decoded.strip_prefix('/')?;
+    let inside = inside.strip_suffix('/').unwrap_or(inside);
+    Some(if inside.is_empty() { Vec::new() } else { inside.split('/').collect() })
+}
+
+/// Every escape of a canonical path, or of a part of one, as what it stands for.
+pub(super) fn decode(canonical: &str) -> String {
+    let mut bytes = Vec::with_capacity(canonical.len());
+    let mut rest = canonical.as_bytes();
+    while let [first, tail @ ..] = rest {
+        let escaped = if *first == b'%' { unescape(tail) } else { None };
+        bytes.push(escaped.unwrap_or(*first));
+        rest = if escaped.is_some() { &tail[2..] } else { tail };
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
 fn respell(path: &[u8]) -> Result<String, &'static str> {
     let mut text = String::with_capacity(path.len() + 16);
     let mut decoded = Vec::with_capacity(path.len());
@@ -183,6 +217,29 @@ mod tests {
         no_slash: "v1/x" => Err("it does not begin with a slash");
     }
 
+    #[test]
+    fn rules_see_segments() {
+        let see = |path| decoded(path).map(|text| segments(&text).map(|parts| parts.join("|")));
+        for (path, want) in [
+            ("/", ""),
+            ("", ""),
+            ("/a/b", "a|b"),
+            ("/a/b/", "a|b"),
+            ("/%61/b%2Bc", "a|b+c"),
+            ("/a%3Fb/%25", "a?b|%"),
+            ("/caf\u{e9}", "caf\u{e9}"),
+            ("/caf%C3%A9", "caf\u{e9}"),
+            ("/%2A", "*"),
+        ] {
+            assert_eq!(see(path), Ok(Some(want.to_owned())), "{path}");
+        }
+        assert_eq!(see("*"), Ok(None));
+        for path in ["//", "//a", "/a//b", "/a//"] {
+            assert_eq!(see(path), Err("a repeated slash"), "{path}");
+        }
+        assert_eq!(see("/a/../b"), Err("a dot segment"));
+    }
+
     /// Whatever is taken has one canonical form, and no reading of it leaves the place it seems to name.
     #[test]
     fn canonical_is_final_and_free_of_traversal() {
@@ -207,16 +264,5 @@ mod tests {
             }
         }
         assert!(taken > 500, "{taken}");
-    }
-
-    fn decode(text: &str) -> String {
-        let mut bytes = Vec::new();
-        let mut rest = text.as_bytes();
-        while let [first, tail @ ..] = rest {
-            let escaped = if *first == b'%' { unescape(tail) } else { None };
-            bytes.push(escaped.unwrap_or(*first));
-            rest = if escaped.is_some() { &tail[2..] } else { tail };
-        }
-        String::from_utf8(bytes).unwrap()
     }
 }

@@ -124,10 +124,12 @@ impl Refusal {
         self.denial().and_then(Denial::cure)
     }
 
-    /// The reason for the operator, who may know the address and why a secret cannot be had.
+    /// The reason for the operator, who may know the address, the rule and why a secret cannot be had.
     pub fn for_operator(&self) -> String {
         if let Some(Denial::AddressBlocked { address, .. }) = self.denial() {
             format!("{self} ({address})")
+        } else if let Some(rule) = self.denial().and_then(Denial::rule) {
+            format!("{self} ({rule})")
         } else if let Self::NoCredential(missing) = self {
             format!("{self}: {}", missing.reason)
         } else {
@@ -274,7 +276,10 @@ mod tests {
 
     #[test]
     fn the_cure_is_named() {
-        let refusal = Refusal::from(Denial::NotListed { authority: Authority::parse("b.test:8443", 443).unwrap() });
+        let refusal = Refusal::from(Denial::NotListed {
+            authority: Authority::parse("b.test:8443", 443).unwrap(),
+            mode_is_fixed: false,
+        });
         let (_, body) = text(&refusal, &RequestHead::default());
         assert!(body.contains("--allow b.test:8443\n"), "{body}");
         let (_, body) = text(&refusal, &RequestHead { json: true, ..RequestHead::default() });

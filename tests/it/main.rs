@@ -29,6 +29,7 @@ mod protocol_tunnel;
 mod protocol_upstream;
 mod record;
 mod rig;
+mod rules;
 mod sandbox;
 mod secret;
 mod selftest;
@@ -62,6 +63,7 @@ const GROUPS: &[(&str, &[Case])] = &[
     ("clients", clients::CASES),
     ("authority", authority::CASES),
     ("bindings", bindings::CASES),
+    ("rules", rules::CASES),
     ("address", address::CASES),
     ("carveouts", carveouts::CASES),
     ("dns", dns::CASES),

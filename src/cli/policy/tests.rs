@@ -141,6 +141,158 @@ fn a_cure_cures() {
     }
 }
 
+const RULES: &str = r#"
+[[network.rules]]
+host = "api.example.com"
+action = "allow"
+methods = ["GET"]
+paths = ["/v1/**"]
+reason = "read-only API"
+
+[[network.rules]]
+host = "*.example.com"
+action = "deny"
+paths = ["/admin/**"]
+reason = "no administration"
+
+[[network.rules]]
+host = "api.example.com"
+action = "allow"
+ports = [8443]
+
+[[network.rules]]
+host = "other.example.net"
+action = "allow"
+"#;
+
+#[test]
+fn explain_shows_the_rule_that_decided_and_why_the_others_did_not() {
+    let file = Scratch::new("rules", RULES);
+    let p = file.path();
+    let ask = |method, url| {
+        let o = policy(&["explain", "--policy", p, method, url]);
+        assert_eq!(o.err, "");
+        (o.code, o.out.lines().skip(1).map(|line| line.replace(p, "p") + "\n").collect::<String>())
+    };
+    let others = "not by: the deny rule for *.example.com at p:9:1, which is for other paths\n\
+                  not by: 1 rule for another host\n";
+    let (code, out) = ask("GET", "https://api.example.com/v1/x");
+    assert_eq!(code, 0);
+    assert!(
+        out.starts_with(&format!(
+            "decided by: the allow rule at p:2:1\n\
+             not by: the allow rule for api.example.com at p:15:1, which is for other ports\n{others}"
+        )),
+        "{out}"
+    );
+    assert_eq!(
+        ask("PUT", "https://api.example.com/v1/x"),
+        (
+            1,
+            format!(
+                "code: method_not_permitted\n\
+                 reason: api.example.com may be reached, but not with PUT for this path: read-only API\n\
+                 not by: the allow rule for api.example.com at p:2:1, which is for other methods\n\
+                 not by: the allow rule for api.example.com at p:15:1, which is for other ports\n{others}\
+                 to allow it: PUT in the methods of the rule at p:2:1, or a rule of its own\n"
+            )
+        )
+    );
+    assert_eq!(
+        ask("GET", "https://api.example.com:8443/admin/x"),
+        (
+            1,
+            "code: rule_denied\n\
+             reason: a rule of this sandbox's policy denies this request to api.example.com:8443: no administration\n\
+             decided by: the deny rule at p:9:1\n\
+             not by: the allow rule for api.example.com at p:2:1, which is for other ports\n\
+             not by: the allow rule for api.example.com at p:15:1, which applies as well\n\
+             not by: 1 rule for another host\n\
+             to allow it: take out or narrow the deny rule at p:9:1\n"
+                .to_owned()
+        )
+    );
+    let (code, out) = ask("GET", "https://api.example.com/v1/../x");
+    assert_eq!(code, 1);
+    assert!(out.starts_with("code: ambiguous_path\nreason: the path is ambiguous: a dot segment\n"), "{out}");
+    assert!(out.contains("at p:2:1, which looks at the path, which is ambiguous\n"), "{out}");
+    let (code, out) = ask("GET", "http://api.example.com/v1/x");
+    assert_eq!(code, 1);
+    assert!(out.contains("code: https_only") && out.contains("at p:2:1, which is for https\n"), "{out}");
+    assert!(out.ends_with("not by: 1 rule for another host\n"), "no cure that would not help: {out}");
+}
+
+/// Rules that a policy has for one host may be many; they are not all shown.
+#[test]
+fn explain_shows_a_bounded_number_of_rules() {
+    let rule =
+        |at: usize| format!("[[network.rules]]\nhost = \"a.test\"\naction = \"allow\"\nports = [{}]\n", 1000 + at);
+    let file = Scratch::new("many", &(0..30).map(rule).collect::<String>());
+    let o = policy(&["explain", "--policy", file.path(), "GET", "https://a.test/"]);
+    assert_eq!(o.out.matches("which is for other ports").count(), 20);
+    assert!(o.out.contains("not by: 10 more rules for this host\n"), "{}", o.out);
+}
+
+/// Where a file fixes the mode, `--allow` would contradict it, so a rule is named; written into the file, it permits.
+#[test]
+fn the_cure_beside_a_fixed_mode_is_a_rule() {
+    let none = "[network]\nmode = \"none\"\n";
+    let file = Scratch::new("fixed", none);
+    let o = policy(&["explain", "--policy", file.path(), "GET", "https://a.test:8443/"]);
+    let cure = "[[network.rules]] with host = \"a.test\", ports = [8443], action = \"allow\"";
+    assert!(o.out.contains(&format!("to allow it: {cure}\n")), "{}", o.out);
+    let written = cure.replace(" with ", "\n").replace(", ", "\n");
+    let cured = Scratch::new("cured", &format!("{none}{written}\n"));
+    assert_eq!(policy(&["explain", "--policy", cured.path(), "GET", "https://a.test:8443/"]).code, 0);
+}
+
+/// What is explained is what is enforced: the verdict, its code, the rule that decided, and the bindings.
+#[test]
+fn explain_and_enforcement_agree() {
+    let file = Scratch::new("random", "");
+    let (mut written, mut permitted, mut by_rule) = (String::new(), 0, 0);
+    crate::policy::oracle::samples(150, 20, |text, enforced, facts| {
+        if written != text {
+            std::fs::write(&file.0, text).unwrap();
+            text.clone_into(&mut written);
+        }
+        let Destination { authority, scheme, .. } = facts.destination;
+        let url = format!("{scheme}://{}:{}{}", authority.host, authority.port, facts.path);
+        let o = policy(&["explain", "--policy", file.path(), facts.method, &url]);
+        let says = |line: String| assert!(o.out.contains(&(line.clone() + "\n")), "{line}\n{}\n{text}", o.out);
+        if let Err(denial) = enforced.destination(facts.destination) {
+            assert_eq!(o.code, 1, "what closes the connection is denied: {denial}\n{}\n{text}", o.out);
+        }
+        match enforced.request(facts) {
+            Ok(permit) => {
+                permitted += 1;
+                assert_eq!(o.code, 0, "{}\n{text}", o.out);
+                let bound = o.out.lines().filter(|line| line.starts_with("binding: ")).count();
+                assert_eq!(bound, permit.bindings.len(), "{}\n{text}", o.out);
+                if let Grant::Rule { place } = permit.grant {
+                    by_rule += 1;
+                    says(format!(
+                        "decided by: the allow rule at {}",
+                        place.to_string().replace("random.toml", file.path())
+                    ));
+                }
+            }
+            Err(denial) => {
+                assert_eq!(o.code, 1, "{}\n{text}", o.out);
+                says(format!("code: {}", denial.code()));
+                if let Denial::RuleDenied { rule, .. } = denial {
+                    by_rule += 1;
+                    says(format!(
+                        "decided by: the deny rule at {}",
+                        rule.to_string().replace("random.toml", file.path())
+                    ));
+                }
+            }
+        }
+    });
+    assert!(permitted > 500 && by_rule > 100, "{permitted} {by_rule}");
+}
+
 #[test]
 fn explain_checks_a_literal_address() {
     let o = policy(&["explain", "--network", "all", "GET", "https://2130706433/"]);

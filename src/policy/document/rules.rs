@@ -1,0 +1,115 @@
+//! The `[[network.rules]]` of a policy file.
+
+use toml::de::{DeTable, DeValue};
+
+use super::super::mistake::{At, Place, did_you_mean, quoted};
+use super::{NOT_YET, Reader, Value};
+
+/// A rule with what was given of it.
+#[derive(Debug)]
+pub(in super::super) struct RawRule {
+    pub(in super::super) place: Place,
+    pub(in super::super) host: Option<At<String>>,
+    pub(in super::super) ports: Option<Vec<u16>>,
+    pub(in super::super) methods: Option<Vec<At<String>>>,
+    pub(in super::super) paths: Option<Vec<At<String>>>,
+    pub(in super::super) action: Option<At<String>>,
+    pub(in super::super) reason: Option<At<String>>,
+}
+
+const KEYS: [&str; 7] = ["host", "ports", "scheme", "methods", "paths", "action", "reason"];
+const ACTIONS: [&str; 2] = ["allow", "deny"];
+
+impl Reader<'_> {
+    pub(super) fn rules(&mut self, value: &Value<'_>) {
+        let Some(array) = value.get_ref().as_array() else {
+            return self.wrong_type(value, "network.rules", "tables, each under [[network.rules]]");
+        };
+        if array.is_empty() {
+            let place = self.place_of(value);
+            self.mistakes.add(&place, "`network.rules` is empty", "take it out, or add a [[network.rules]] table");
+        }
+        for entry in array {
+            match entry.get_ref().as_table() {
+                Some(table) => self.rule(entry, table),
+                None => self.wrong_type(entry, "network.rules", "tables, each under [[network.rules]]"),
+            }
+        }
+    }
+
+    fn rule(&mut self, entry: &Value<'_>, table: &DeTable<'_>) {
+        let place = self.place_of(entry);
+        let mut raw =
+            RawRule { place, host: None, ports: None, methods: None, paths: None, action: None, reason: None };
+        for (key, value) in table {
+            match &**key.get_ref() {
+                "host" => raw.host = self.string(value, "host"),
+                "ports" => raw.ports = Some(self.ports(value)),
+                "scheme" => self.scheme(value),
+                "methods" => {
+                    raw.methods = Some(self.strings(value, "methods", "a rule without it is for every method"))
+                }
+                "paths" => raw.paths = Some(self.strings(value, "paths", "a rule without it is for every path")),
+                "action" => raw.action = self.word(value, "action", &ACTIONS),
+                "reason" => raw.reason = self.string(value, "reason"),
+                _ => self.unknown(key, "network.rules.", &KEYS),
+            }
+        }
+        for (required, hint) in
+            [("host", "add host = \"…\""), ("action", "add action = \"allow\" or action = \"deny\"")]
+        {
+            if !table.contains_key(required) {
+                self.mistakes.add(&raw.place, format!("the rule has no `{required}`"), hint);
+            }
+        }
+        self.document.rules.push(raw);
+    }
+
+    /// Plain http and other protocols need a proxy that carries them, so that they are refused by name until it does.
+    fn scheme(&mut self, value: &Value<'_>) {
+        let Some(scheme) = self.string(value, "scheme") else { return };
+        match scheme.value.as_str() {
+            "https" => {}
+            "http" | "tcp" => {
+                let what = format!("scheme {} is not supported by this version", quoted(&scheme.value));
+                self.mistakes.add(&scheme.place, what, NOT_YET);
+            }
+            word => {
+                let what = format!("{} is not a value of `scheme`", quoted(word));
+                self.mistakes.add(&scheme.place, what, did_you_mean(word, &["https"]));
+            }
+        }
+    }
+
+    /// A list of at least one port.
+    fn ports(&mut self, value: &Value<'_>) -> Vec<u16> {
+        let Some(array) = value.get_ref().as_array() else {
+            self.wrong_type(value, "ports", "a list of numbers: [443]");
+            return Vec::new();
+        };
+        if array.is_empty() {
+            let place = self.place_of(value);
+            let hint = "take it out; an allow rule without it is for port 443, a deny rule for every port";
+            self.mistakes.add(&place, "`ports` is empty", hint);
+        }
+        let mut ports = Vec::new();
+        for entry in array {
+            match port(entry.get_ref()) {
+                Some(port) => ports.push(port),
+                None => {
+                    let place = self.place_of(entry);
+                    let hint = "write numbers from 1 to 65535, such as ports = [443, 8443]";
+                    self.mistakes.add(&place, "it is no port", hint);
+                }
+            }
+        }
+        ports.sort_unstable();
+        ports.dedup();
+        ports
+    }
+}
+
+fn port(value: &DeValue<'_>) -> Option<u16> {
+    let number = value.as_integer()?;
+    u16::from_str_radix(number.as_str(), number.radix()).ok().filter(|port| *port != 0)
+}

@@ -1,0 +1,123 @@
+//! All rules of a policy, found by host: what a look-up costs depends on how long the name is, and on how many rules are
+//! for that very host, never on how many there are.
+
+use std::collections::HashMap;
+
+use crate::types::{Authority, Host};
+
+use super::pattern::HostPattern;
+use super::rule::{Action, Asked, Miss, Rule};
+
+/// The rules, with an index by host.
+#[derive(Debug, Default)]
+pub struct RuleSet {
+    rules: Vec<Rule>,
+    exact: HashMap<Host, Vec<usize>>,
+    below: HashMap<Box<str>, Vec<usize>>,
+}
+
+impl RuleSet {
+    /// Rules in the order in which they were written.
+    pub(super) fn new(rules: Vec<Rule>) -> Self {
+        let mut set = Self::default();
+        for (index, rule) in rules.iter().enumerate() {
+            let indexes = match &rule.host {
+                HostPattern::Exact(host) => set.exact.entry(host.clone()).or_default(),
+                HostPattern::Below(name) => set.below.entry(name.as_str().into()).or_default(),
+            };
+            indexes.push(index);
+        }
+        set.rules = rules;
+        set
+    }
+
+    /// Every rule, as they were written.
+    pub fn as_slice(&self) -> &[Rule] {
+        &self.rules
+    }
+
+    /// The rules that are for this host, whatever the port and the request: the exact ones first, then from the longest
+    /// pattern to the shortest, and among those of one host as they were written.
+    pub fn of_host<'a, 'h>(&'a self, host: &'h Host) -> impl Iterator<Item = &'a Rule> + use<'a, 'h> {
+        let exact = self.exact.get(host).into_iter();
+        let name = match host {
+            Host::Name(name) if !self.below.is_empty() => name.as_str(),
+            Host::Name(_) | Host::Ip(_) => "",
+        };
+        let suffixes = name.match_indices('.').map(|(dot, _)| &name[dot + 1..]);
+        let below = suffixes.filter_map(|suffix| self.below.get(suffix));
+        exact.chain(below).flatten().map(|&index| &self.rules[index])
+    }
+
+    /// The rule that closes a destination whatever is asked of it, if one does.
+    pub(super) fn closing<'a>(&'a self, host: &Host, port: u16) -> Option<&'a Rule> {
+        let closes = |rule: &&Rule| rule.action == Action::Deny && rule.is_whole() && rule.ports.contains(port);
+        self.of_host(host).find(closes)
+    }
+
+    /// A rule that permits something of a destination, if one does.
+    pub(super) fn opening<'a>(&'a self, authority: &Authority) -> Option<&'a Rule> {
+        let opens = |rule: &&Rule| rule.action == Action::Allow && rule.ports.contains(authority.port);
+        self.of_host(&authority.host).find(opens)
+    }
+
+    /// Whether a rule that `asked` is true for, of those for a host and a port, looks at paths.
+    pub(super) fn look_at_path(&self, host: &Host, port: u16, asked: impl Fn(&Rule) -> bool) -> bool {
+        self.of_host(host).any(|rule| rule.paths.is_some() && rule.ports.contains(port) && asked(rule))
+    }
+
+    /// The first rule of this action that applies to a request.
+    pub(super) fn applying<'a>(&'a self, action: Action, host: &Host, asked: &Asked<'_>) -> Option<&'a Rule> {
+        self.of_host(host).find(|rule| rule.action == action && rule.miss(asked).is_none())
+    }
+
+    /// Of the allow rules for a destination that do not apply to a request, the one that comes nearest: one that takes its
+    /// path, else the first.
+    pub(super) fn nearest<'a>(&'a self, host: &Host, asked: &Asked<'_>) -> Option<(&'a Rule, Miss)> {
+        let missed = self.of_host(host).filter(|rule| rule.action == Action::Allow);
+        let mut missed = missed.filter_map(|rule| rule.miss(asked).map(|miss| (rule, miss)));
+        let mut first = None;
+        let by_method = missed.find(|(rule, miss)| {
+            if *miss == Miss::Path {
+                first.get_or_insert((*rule, *miss));
+            }
+            *miss == Miss::Method
+        });
+        by_method.or(first)
+    }
+
+    /// Whether a rule closes every port of a name.
+    pub(super) fn close_all(&self, host: &Host) -> bool {
+        let closes = |rule: &Rule| rule.action == Action::Deny && rule.is_whole() && rule.ports.listed().is_none();
+        self.of_host(host).any(closes)
+    }
+
+    /// Whether an allow rule permits something on a port of this host that no rule closes.
+    pub(super) fn open_any(&self, host: &Host) -> bool {
+        let ports = self.of_host(host).filter(|rule| rule.action == Action::Allow);
+        let mut ports = ports.flat_map(|rule| rule.ports.listed().unwrap_or_default());
+        ports.any(|port| self.closing(host, *port).is_none())
+    }
+
+    /// Every port that an allow rule names.
+    pub(super) fn ports(&self) -> impl Iterator<Item = u16> {
+        let allow = self.rules.iter().filter(|rule| rule.action == Action::Allow);
+        allow.flat_map(|rule| rule.ports.listed().unwrap_or_default().iter().copied())
+    }
+
+    /// The rules for a host of `pattern`'s that could cover a rule of that pattern, at most `most` of each host.
+    pub(super) fn over<'a>(&'a self, pattern: &'a HostPattern, most: usize) -> impl Iterator<Item = (usize, &'a Rule)> {
+        let (exact, name) = match pattern {
+            HostPattern::Exact(host @ Host::Name(name)) => (self.exact.get(host), name.as_str()),
+            HostPattern::Exact(host @ Host::Ip(_)) => (self.exact.get(host), ""),
+            HostPattern::Below(name) => (self.below.get(name.as_str()), name.as_str()),
+        };
+        let suffixes = name.match_indices('.').map(|(dot, _)| &name[dot + 1..]);
+        let below = suffixes.filter_map(|suffix| self.below.get(suffix));
+        let few = move |indexes: &'a Vec<usize>| indexes.iter().take(most);
+        exact.into_iter().chain(below).flat_map(few).map(|&index| (index, &self.rules[index]))
+    }
+}
+
+#[cfg(test)]
+mod tests;
