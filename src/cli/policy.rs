@@ -193,7 +193,10 @@ fn show_denial(policy: &Policy, facts: &RequestFacts<'_>, denial: &Denial, out: 
     }
     match (denial, policy.egress().mode()) {
         (
-            Denial::NotListed { authority: Authority { host: Host::Name(_), .. }, .. } | Denial::HttpsOnly { .. },
+            Denial::NotListed { authority: Authority { host: Host::Name(_), .. }, .. }
+            | Denial::MethodNotPermitted { .. }
+            | Denial::PathNotPermitted { .. }
+            | Denial::HttpsOnly { .. },
             EgressMode::AllowAll | EgressMode::Custom,
         ) => writeln!(out, "note: a client that dials an address by number is judged by the egress policy as well"),
         (

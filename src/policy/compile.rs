@@ -92,7 +92,7 @@ pub fn load(files: &[NamedText], options: &PolicyOptions) -> Result<Compiled, Mi
         policy.with_rules(rules).with_mode_fixed(document.network_modes.iter().any(|mode| mode.value == "none"));
     let mut warnings = Vec::new();
     rules::warn_of_methods(&document.rules, &mut warnings);
-    shadow::warn(policy.rules(), policy.network(), &hosts, &mut warnings);
+    shadow::warn(&policy, &hosts, &mut warnings);
     warn_of_cidrs(&cidrs, &mut warnings);
     warn_of_hosts(&policy, &hosts, &mut warnings);
     warn_of_bindings(&policy, &bindings, &mut warnings);

@@ -3,6 +3,8 @@
 
 use crate::types::{Authority, Host, Scheme};
 
+use super::Policy;
+use super::egress::{EgressMode, EgressPolicy};
 use super::mistake::{At, Warning};
 use super::network::{Network, NetworkMode};
 use super::pattern::HostPattern;
@@ -12,10 +14,12 @@ use super::rules::RuleSet;
 /// With how many rules of one host a rule is compared, so that a long list for one host is still checked at once.
 const COMPARED: usize = 500;
 
-/// One warning for every rule that changes nothing, and for every host that is listed and closed.
-pub(super) fn warn(rules: &RuleSet, network: &Network, hosts: &[At<Authority>], warnings: &mut Vec<Warning>) {
+/// One warning for every rule that changes nothing or less than it says, and for every host that is listed and closed.
+pub(super) fn warn(policy: &Policy, hosts: &[At<Authority>], warnings: &mut Vec<Warning>) {
+    let rules = policy.rules();
     for (index, rule) in rules.as_slice().iter().enumerate() {
-        let why = hidden(rules, index, rule).or_else(|| permitted_anyway(network, rule));
+        let why = hidden(rules, index, rule).or_else(|| permitted_anyway(policy.network(), rule));
+        let why = why.or_else(|| passed_by(policy.egress(), rule));
         warnings.extend(why.map(|what| Warning { place: rule.place.clone(), what }));
     }
     for host in hosts {
@@ -60,6 +64,19 @@ fn permitted_anyway(network: &Network, rule: &Rule) -> Option<String> {
     let ports = rule.ports.listed().unwrap_or_default();
     let hint = if rule.is_whole() { "" } else { "; take the host out of `hosts` to have the rule decide" };
     ports.iter().all(listed).then(|| format!("this rule changes nothing: `network.hosts` permits {host} whole{hint}"))
+}
+
+/// A client that resolves a name and dials what it gets has dialled an address, so this is not far-fetched.
+fn passed_by(egress: &EgressPolicy, rule: &Rule) -> Option<String> {
+    let addresses = match egress.mode() {
+        EgressMode::AllowAll => "every address",
+        EgressMode::Custom => "addresses",
+        EgressMode::BlockAll => return None,
+    };
+    let held = rule.action == Action::Deny || rule.is_whole();
+    let what =
+        "so a client that dials one for this host is not held to the methods and paths of this rule; a deny rule holds";
+    (!held).then(|| format!("egress permits {addresses}, {what}"))
 }
 
 /// Whether a rule permits a connection to a literal address, for the warning that listing it is not enough.

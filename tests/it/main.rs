@@ -30,6 +30,7 @@ mod protocol_upstream;
 mod record;
 mod rig;
 mod rules;
+mod rules_hosts;
 mod sandbox;
 mod secret;
 mod selftest;
@@ -64,6 +65,7 @@ const GROUPS: &[(&str, &[Case])] = &[
     ("authority", authority::CASES),
     ("bindings", bindings::CASES),
     ("rules", rules::CASES),
+    ("rules_hosts", rules_hosts::CASES),
     ("address", address::CASES),
     ("carveouts", carveouts::CASES),
     ("dns", dns::CASES),
