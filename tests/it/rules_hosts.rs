@@ -105,9 +105,9 @@ tell(told)
 fn rules_open_ports() {
     let answer = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n".to_vec();
     let script = vec![Step::ReadHead, Step::Send(answer), Step::Close];
-    let upstream = RawTls::start("11.22.44.171:8443", script.clone());
-    let other = RawTls::start("11.22.44.171:443", script);
-    internet().dns.set("ports.rules.test", &["11.22.44.171"]);
+    let upstream = RawTls::start("11.22.44.219:8443", script.clone());
+    let other = RawTls::start("11.22.44.219:443", script);
+    internet().dns.set("ports.rules.test", &["11.22.44.219"]);
     let rules = "[[network.rules]]\nhost = \"ports.rules.test\"\naction = \"allow\"\nports = [8443, 9443]\n\
                  [[network.rules]]\nhost = \"ports.rules.test\"\naction = \"deny\"\nports = [9443]\n";
     let code = r#"
