@@ -19,7 +19,8 @@ pub struct PolicyArgs {
 
     /// Permit https to exactly this host; the port is 443 unless it is given
     ///
-    /// No wildcards, schemes or paths. A private address is opened by --allow-cidr, never by its name alone.
+    /// No wildcards, schemes or paths: the rules of a policy file have patterns and paths, and its deny rules beat this
+    /// option. A private address is opened by --allow-cidr, never by its name alone.
     #[arg(help_heading = HEADING, long, value_name = "HOST[:PORT]")]
     pub allow: Vec<String>,
 
