@@ -41,7 +41,7 @@ pub struct RequestBody {
     brake: Option<Brake>,
 }
 
-/// Takes out of a request's trailers what the proxy sets itself, and what belongs to one hop.
+/// Takes out of a request's trailers what the proxy sets itself, and what belongs into a head or to one hop.
 pub struct TrailerFilter {
     /// Whose injector knows the headers.
     pub sandbox: Arc<Sandbox>,
@@ -167,7 +167,7 @@ impl Body for RequestBody {
             let len = frame.data_ref().map_or(0, Bytes::len) as u64;
             this.traffic.up.fetch_add(len, Ordering::Relaxed);
             if let (Some(fields), Some(filter)) = (frame.trailers_mut(), &this.trailers) {
-                headers::strip_hop_by_hop(fields);
+                headers::clean_trailers(fields);
                 filter.sandbox.injector.strip(&filter.bindings, fields);
             }
         }

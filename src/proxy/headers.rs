@@ -1,8 +1,9 @@
 //! Which headers go on, and in what form.
 
 use http::header::{
-    CONNECTION, CONTENT_LENGTH, COOKIE, HOST, HeaderMap, HeaderName, HeaderValue, PROXY_AUTHENTICATE,
-    PROXY_AUTHORIZATION, TE, TRANSFER_ENCODING, UPGRADE,
+    AUTHORIZATION, CACHE_CONTROL, CONNECTION, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, COOKIE,
+    HOST, HeaderMap, HeaderName, HeaderValue, MAX_FORWARDS, PROXY_AUTHENTICATE, PROXY_AUTHORIZATION, TE, TRAILER,
+    TRANSFER_ENCODING, UPGRADE,
 };
 
 const KEEP_ALIVE: HeaderName = HeaderName::from_static("keep-alive");
@@ -30,6 +31,32 @@ pub fn strip_hop_by_hop(headers: &mut HeaderMap) {
             headers.insert(TE, HeaderValue::from_static("trailers"));
         }
     }
+}
+
+/// What some servers read as `Transfer-Encoding` and `Content-Length`.
+pub const FRAMING_LOOK_ALIKES: [&str; 2] = ["transfer_encoding", "content_length"];
+
+/// What no trailer may say, since a server that merged it into the head would frame, route or judge another request (RFC 9110
+/// section 6.5.1). One hop's own fields are among it.
+const NO_TRAILERS: [HeaderName; 11] = [
+    AUTHORIZATION,
+    CACHE_CONTROL,
+    CONTENT_ENCODING,
+    CONTENT_LENGTH,
+    CONTENT_RANGE,
+    CONTENT_TYPE,
+    COOKIE,
+    HOST,
+    MAX_FORWARDS,
+    TE,
+    TRAILER,
+];
+
+/// Takes out of a request's trailers what belongs into a head, or to one hop.
+pub fn clean_trailers(fields: &mut HeaderMap) {
+    strip_hop_by_hop(fields);
+    NO_TRAILERS.iter().for_each(|name| drop(fields.remove(name)));
+    FRAMING_LOOK_ALIKES.iter().for_each(|name| drop(fields.remove(*name)));
 }
 
 /// The header that carries the code of a refusal. No upstream may set it.

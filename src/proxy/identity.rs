@@ -7,9 +7,9 @@ use http::{Method, Request, Version};
 
 use crate::types::{Authority, Scheme};
 
-use super::Connection;
 use super::capture::guard::{FAULT, FAULTS};
 use super::refusal::Refusal;
+use super::{Connection, headers};
 
 /// The connection as this request sees it. Plain HTTP to an address has its name in `Host` alone, so there each request is
 /// judged for the name that it gives, at the port that was dialled.
@@ -33,6 +33,7 @@ pub fn of_request<B>(connection: &Arc<Connection>, request: &Request<B>) -> Arc<
 /// [`Refusal::Misdirected`] when they differ, [`Refusal::Malformed`] when there is not exactly one authority.
 pub fn agree<B>(connection: &Connection, request: &Request<B>) -> Result<(), Refusal> {
     refuse_methods(request)?;
+    refuse_forms(request)?;
     let authorized = &connection.destination.authority;
     let misdirected = |asked: &str| Refusal::Misdirected { asked: cut(asked), authorized: authorized.clone() };
     if let Some(sni) = &connection.mismatched_sni {
@@ -103,6 +104,18 @@ fn refuse_methods<B>(request: &Request<B>) -> Result<(), Refusal> {
         Method::OPTIONS => Ok(()),
         _ if request.uri().path() == "*" => Err(malformed("its target is *")),
         _ => fault(request).map_or(Ok(()), Err),
+    }
+}
+
+/// A target of host and port is CONNECT's alone (RFC 9112 section 3.2.3). A server that takes an underscore for a hyphen, as
+/// CGI does, would read a second length or encoding out of a field that frames nothing here.
+fn refuse_forms<B>(request: &Request<B>) -> Result<(), Refusal> {
+    if request.uri().scheme().is_none() && request.uri().authority().is_some() {
+        return Err(malformed("its target is neither a path nor a URL"));
+    }
+    match headers::FRAMING_LOOK_ALIKES.iter().find(|name| request.headers().contains_key(**name)) {
+        Some(name) => Err(Refusal::Malformed(format!("it has a header {name}"))),
+        None => Ok(()),
     }
 }
 

@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use http::header::{CONTENT_LENGTH, EXPECT, HOST, HeaderValue, TRANSFER_ENCODING};
 use http::{Method, Request, Response, Uri, Version};
 use hyper::body::Incoming;
 use hyper::client::conn::{http1, http2};
@@ -111,12 +112,17 @@ async fn exchange(
         Handle::Http1(handle) => {
             *request.version_mut() = Version::HTTP_11;
             *request.uri_mut() = origin_form(request.uri());
-            request.headers_mut().insert(http::header::HOST, connection.host_value.clone());
+            request.headers_mut().insert(HOST, connection.host_value.clone());
+            // hyper takes a GET or HEAD for one without a body, and drops it, unless its framing is written out.
+            if !http_body::Body::is_end_stream(request.body()) && !request.headers().contains_key(CONTENT_LENGTH) {
+                request.headers_mut().insert(TRANSFER_ENCODING, HeaderValue::from_static("chunked"));
+            }
             handle.try_send_request(request).await
         }
         Handle::Http2(handle) => {
             *request.version_mut() = Version::HTTP_2;
-            request.headers_mut().remove(http::header::HOST);
+            request.headers_mut().remove(HOST);
+            request.headers_mut().remove(TRANSFER_ENCODING);
             let mut uri = std::mem::take(request.uri_mut()).into_parts();
             uri.scheme = Some(http::uri::Scheme::HTTPS);
             uri.authority = Some(connection.uri_authority.clone());
@@ -137,7 +143,7 @@ fn origin_form(uri: &Uri) -> Uri {
 
 /// A brake on the body; with `Expect: 100-continue` it waits until the upstream agrees.
 fn brake(request: &mut Request<RequestBody>, http1: bool) -> Option<Brake> {
-    let expect = http1 && request.headers().contains_key(http::header::EXPECT);
+    let expect = http1 && request.headers().contains_key(EXPECT);
     let brake = request.body_mut().braked(expect)?;
     if expect {
         let brake = brake.clone();

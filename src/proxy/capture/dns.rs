@@ -96,14 +96,17 @@ impl Responder {
             let mut message = vec![0; usize::from(len?)];
             let read = tokio::time::timeout(IDLE, io.read_exact(&mut message)).await;
             read.map_err(|_| io::Error::from(io::ErrorKind::TimedOut))??;
-            let Ok(query) = Message::from_vec(&message) else { return Ok(()) };
-            let Some(answer) = self.answer(&query).await else { return Ok(()) };
+            let Some(answer) = self.reply(&message).await else { return Ok(()) };
             let len = u16::try_from(answer.len()).map_err(io::Error::other)?;
             io.write_all(&[&len.to_be_bytes()[..], &answer].concat()).await?;
         }
     }
 
-    /// The answer to one message, or nothing where the message is no question.
+    /// The answer to one message as it came, or nothing where it is no question.
+    pub async fn reply(&self, message: &[u8]) -> Option<Vec<u8>> {
+        self.answer(&Message::from_vec(message).ok()?).await
+    }
+
     async fn answer(&self, query: &Message) -> Option<Vec<u8>> {
         if query.metadata.message_type != MessageType::Query {
             return None;
@@ -111,7 +114,10 @@ impl Responder {
         let mut reply = Message::response(query.metadata.id, query.metadata.op_code);
         reply.metadata.recursion_desired = query.metadata.recursion_desired;
         reply.metadata.recursion_available = true;
-        reply.queries.clone_from(&query.queries);
+        if let [question] = query.queries.as_slice() {
+            // What is no single question is not repeated, however long it is.
+            reply.add_query(question.clone());
+        }
         if query.edns.is_some() {
             let mut edns = Edns::new();
             edns.set_max_payload(1232);

@@ -178,9 +178,8 @@ fn head(bytes: &[u8]) -> Result<Option<(usize, Framing)>, &'static str> {
     if end + 4 > HEAD_MAX {
         return Err("head-too-large");
     }
-    let text = &bytes[..end];
-    check_lines(text)?;
-    frame_of(text).map(|framing| Some((end + 4, framing)))
+    check_lines(&bytes[..end + 2])?;
+    frame_of(&bytes[..end]).map(|framing| Some((end + 4, framing)))
 }
 
 /// CR and LF stand together or not at all. A CR at the very end may still get its LF.
@@ -206,20 +205,7 @@ fn frame_of(text: &[u8]) -> Result<Framing, &'static str> {
         if count >= HEADERS_MAX {
             return Err("too-many-headers");
         }
-        if line.starts_with(b" ") || line.starts_with(b"\t") {
-            return Err("folded-header");
-        }
-        let colon = memchr::memchr(b':', line).ok_or("header-without-colon")?;
-        let (name, value) = (&line[..colon], line[colon + 1..].trim_ascii());
-        match name.last() {
-            None => return Err("header-without-name"),
-            Some(b' ' | b'\t') => return Err("space-before-colon"),
-            Some(_) if !name.iter().all(|&b| is_token(b)) => return Err("header-name"),
-            Some(_) => {}
-        }
-        if value.iter().any(|&b| b.is_ascii_control() && b != b'\t') {
-            return Err("control-character-in-header");
-        }
+        let (name, value) = field(line)?;
         if name.eq_ignore_ascii_case(b"host") {
             hosts += 1;
         } else if name.eq_ignore_ascii_case(b"content-length") {
@@ -247,6 +233,33 @@ fn frame_of(text: &[u8]) -> Result<Framing, &'static str> {
         (Some(length), false) if length > 0 => Ok(Framing::Length(length)),
         (Some(_) | None, false) => Ok(Framing::Head),
     }
+}
+
+/// A header or trailer line: a name that is a token, a colon right behind it, a value without control characters.
+fn field(line: &[u8]) -> Result<(&[u8], &[u8]), &'static str> {
+    if line.starts_with(b" ") || line.starts_with(b"\t") {
+        return Err("folded-header");
+    }
+    let colon = memchr::memchr(b':', line).ok_or("header-without-colon")?;
+    let (name, value) = (&line[..colon], trim(&line[colon + 1..]));
+    match name.last() {
+        None => return Err("header-without-name"),
+        Some(b' ' | b'\t') => return Err("space-before-colon"),
+        Some(_) if !name.iter().all(|&b| is_token(b)) => return Err("header-name"),
+        Some(_) => {}
+    }
+    if value.iter().any(|&b| b.is_ascii_control() && b != b'\t') {
+        return Err("control-character-in-header");
+    }
+    Ok((name, value))
+}
+
+/// Spaces and tabs alone (RFC 9110 section 5.6.3): what else counts as white space elsewhere is a fault here.
+fn trim(mut value: &[u8]) -> &[u8] {
+    while let [b' ' | b'\t', rest @ ..] | [rest @ .., b' ' | b'\t'] = value {
+        value = rest;
+    }
+    value
 }
 
 /// Three words with one space between each: a method, a target that `http` can read, a version. Gives whether that is 1.0.
@@ -286,6 +299,10 @@ fn line(bytes: &[u8]) -> Result<Option<(&[u8], usize)>, &'static str> {
 
 fn chunk_size(bytes: &[u8]) -> Result<Option<(usize, Framing)>, &'static str> {
     let Some((text, used)) = line(bytes)? else { return Ok(None) };
+    // An extension is made of tokens and quoted strings (RFC 9112 section 7.1.1).
+    if text.iter().any(|&b| b.is_ascii_control() && b != b'\t') {
+        return Err("chunk-size");
+    }
     let digits = text.split(|&b| b == b';').next().unwrap_or_default();
     let size = std::str::from_utf8(digits).ok().filter(|d| !d.is_empty() && d.bytes().all(|b| b.is_ascii_hexdigit()));
     let size = size.and_then(|d| u64::from_str_radix(d, 16).ok()).ok_or("chunk-size")?;
@@ -295,7 +312,11 @@ fn chunk_size(bytes: &[u8]) -> Result<Option<(usize, Framing)>, &'static str> {
 
 fn trailer(bytes: &[u8]) -> Result<Option<(usize, Framing)>, &'static str> {
     let Some((text, used)) = line(bytes)? else { return Ok(None) };
-    Ok(Some((used, if text.is_empty() { Framing::Head } else { Framing::Trailers })))
+    if text.is_empty() {
+        return Ok(Some((used, Framing::Head)));
+    }
+    field(text)?;
+    Ok(Some((used, Framing::Trailers)))
 }
 
 impl<T: AsyncRead + Unpin> AsyncRead for Guard<T> {

@@ -64,6 +64,8 @@ heads! {
     folded: "Host: a\r\nX: a\r\n b" => "folded-header";
     folded_first: " Host: evil\r\nHost: a" => "folded-header";
     bare_cr: "Host: a\r\nX: a\rb" => "bare-line-break";
+    bare_cr_at_the_end: "Host: a\r" => "bare-line-break";
+    form_feed: "Host: a\r\nContent-Length: \x0c5" => "control-character-in-header";
     bare_lf: "Host: a\nX: b" => "bare-line-break";
     no_colon: "Host: a\r\nX" => "header-without-colon";
     no_name: "Host: a\r\n: x" => "header-without-name";
@@ -114,9 +116,25 @@ fn a_fault_in_the_second_head_leaves_the_first_request_whole() {
 
 #[test]
 fn a_bad_chunk_ends_the_stream() {
-    for chunk in ["5\nhello", "0x5\r\nhello", "+5\r\nhello", "2;a\nb\r\nxx", "fffffffffffffffff\r\n"] {
+    for chunk in [
+        "5\nhello",
+        "0x5\r\nhello",
+        "+5\r\nhello",
+        "2;a\nb\r\nxx",
+        "2;a\0\r\nxx",
+        "2;a\rb\r\nxx",
+        "fffffffffffffffff\r\n",
+    ] {
         let head = "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n";
         assert_eq!(through(format!("{head}{chunk}\r\n0\r\n\r\n").as_bytes(), 4096), head, "{chunk:?}");
+    }
+}
+
+#[test]
+fn a_bad_trailer_ends_the_stream() {
+    for line in ["X", "X : 1", " folded", "\tfolded", ": 1", "X\0: 1", "X: a\0b", "X: a\rb", "X: a\nY: b", "X(Y): 1"] {
+        let head = "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nab\r\n0\r\nT: 1\r\n";
+        assert_eq!(through(format!("{head}{line}\r\n\r\n").as_bytes(), 4096), head, "{line:?}");
     }
 }
 
