@@ -15,7 +15,7 @@ if [ "${1:-}" = "--" ]; then
 fi
 
 # program:package
-programs="curl:curl git:git wget:wget python3:python3 pip3:python3-pip node:nodejs npm:npm gh:gh
+programs="curl:curl h2load:nghttp2-client git:git wget:wget python3:python3 pip3:python3-pip node:nodejs npm:npm gh:gh
     java:default-jdk-headless openssl:openssl ip:iproute2 ps:procps setsid:util-linux setpriv:util-linux tinyproxy:tinyproxy-bin
     nsenter:util-linux bwrap:bubblewrap cc:build-essential make:build-essential"
 # module:package, of the distribution's own Python

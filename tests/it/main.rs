@@ -17,7 +17,9 @@ mod dns;
 mod escape;
 mod failclosed;
 mod faults;
+mod hello;
 mod hidden;
+mod http2;
 mod internet;
 mod isolation;
 mod kernels;
@@ -34,6 +36,7 @@ mod rules_hosts;
 mod sandbox;
 mod secret;
 mod selftest;
+mod smuggling;
 mod steering;
 mod surroundings;
 mod table;
@@ -87,6 +90,9 @@ const GROUPS: &[(&str, &[Case])] = &[
     ("protocol_tunnel", protocol_tunnel::CASES),
     ("protocol_upstream", protocol_upstream::CASES),
     ("upstream_proxy", upstream_proxy::CASES),
+    ("smuggling", smuggling::CASES),
+    ("http2", http2::CASES),
+    ("hello", hello::CASES),
     ("bounds", bounds::CASES),
 ];
 

@@ -8,6 +8,7 @@ pub mod pki;
 pub mod rawtls;
 pub mod recorder;
 pub mod sniffer;
+pub mod strict;
 pub mod websocket;
 
 use std::future::Future;

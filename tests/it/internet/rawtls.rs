@@ -8,6 +8,7 @@ use std::time::Duration;
 use rustls::{ServerConfig, ServerConnection, StreamOwned};
 
 use super::internet;
+use super::strict::{self, Strict};
 use crate::rig;
 
 /// A step of the script that each connection follows.
@@ -15,6 +16,8 @@ use crate::rig;
 pub enum Step {
     /// Read up to the empty line that ends a head.
     ReadHead,
+    /// Read one whole request, or up to what is odd about it.
+    ReadRequest,
     /// Read this many bytes.
     Read(usize),
     /// Send these bytes.
@@ -66,6 +69,17 @@ impl RawTls {
     /// What each connection sent, in clear, in the order of their handshakes.
     pub fn seen(&self) -> Vec<Vec<u8>> {
         self.seen.lock().unwrap().clone()
+    }
+
+    /// Every whole request that it got. Panics when any byte is not of a well-formed request, or stands behind one that
+    /// was cut off.
+    #[track_caller]
+    pub fn well_formed(&self) -> Vec<Strict> {
+        let read = |bytes: &Vec<u8>| {
+            let shown = || String::from_utf8_lossy(&bytes[..bytes.len().min(2000)]).into_owned();
+            strict::read_all(bytes).unwrap_or_else(|odd| panic!("the upstream got {odd} in\n{}", shown())).0
+        };
+        self.seen().iter().flat_map(read).collect()
     }
 
     /// How many requests of a method it got, over all connections.
@@ -123,6 +137,7 @@ impl RawTls {
     ) -> std::io::Result<()> {
         match step {
             Step::ReadHead => self.read_while(row, stream, |bytes| !bytes.ends_with(b"\r\n\r\n")),
+            Step::ReadRequest => self.read_while(row, stream, |bytes| matches!(strict::read(bytes), Ok(None))),
             Step::Read(length) => self.read_while(row, stream, |bytes| bytes.len() < *length),
             Step::Drain => self.read_while(row, stream, |_| true),
             Step::Send(bytes) => stream.write_all(bytes).and_then(|()| stream.flush()),
