@@ -44,7 +44,7 @@ HEADS = [POST + line for line in (
     " GET /bad HTTP/1.1|Host: @", "GET\t/bad HTTP/1.1|Host: @", "GET /bad\tHTTP/1.1|Host: @", "GET /bad HTTP/1.1 |Host: @",
     "GET /bad HTTP/1.1\x0b|Host: @", "GET /bad HTTP/0.9|Host: @", "GET /bad HTTP/2.0|Host: @", "GET /bad HTTP/1.2|Host: @",
     "GET /bad HTTP/01.1|Host: @", "GET /bad\x00 HTTP/1.1|Host: @", "GET /bad\x7f HTTP/1.1|Host: @", "GET /b\xe4d HTTP/1.1\r|Host: @",
-    "GET bad HTTP/1.1|Host: @", "GET @ HTTP/1.1|Host: @", "GET @:443 HTTP/1.1|Host: @", "GET \\bad HTTP/1.1|Host: @", "GET /bad#part HTTP/1.1|Host: @\x00", "GET /bad HTTP/1.1|Host: @ evil.test",
+    "GET bad HTTP/1.1|Host: @", "GET @ HTTP/1.1|Host: @", "GET @:443 HTTP/1.1|Host: @", "GET \\bad HTTP/1.1|Host: @", "GET /bad#part HTTP/1.1|Host: @", "GET /bad#\x00\x04 HTTP/1.1|Host: @", "GET /bad HTTP/1.1|Host: @ evil.test",
     "GET /bad HTTP/1.1|Host: @|hOST: evil.test", "GET /bad HTTP/1.1|Host: @\x00.evil.test", "GET /bad HTTP/1.1|Host: @,evil.test",
     "GET /bad HTTP/1.1|Host : @", "GET /bad HTTP/1.1|Host:@|Host:", "GET /bad HTTP/1.1\n|Host: @", "\n|GET /bad HTTP/1.1|Host: @",
     "PRI * HTTP/2.0|", "GET  /bad HTTP/1.1|Host: @", "GET /bad  HTTP/1.1|Host: @", "G\x00T /bad HTTP/1.1|Host: @",

@@ -273,7 +273,9 @@ fn check_request_line(line: &[u8]) -> Result<bool, &'static str> {
         return Err("method");
     }
     let plain = |b: &u8| b.is_ascii_alphanumeric() || memchr::memchr(*b, b"/?&=%.-_~:@+,;!$'()*").is_some();
-    if !(target.starts_with(b"/") && target.iter().all(plain)) && http::Uri::try_from(target).is_err() {
+    let plain_path = target.starts_with(b"/") && target.iter().all(plain);
+    // A target has no fragment (RFC 9112 section 3.2), and `http` would let any byte stand in one.
+    if !plain_path && (memchr::memchr(b'#', target).is_some() || http::Uri::try_from(target).is_err()) {
         return Err("target");
     }
     match version {

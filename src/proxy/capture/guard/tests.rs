@@ -81,6 +81,8 @@ fn request_lines_have_three_words() {
         (" / HTTP/1.1", "method"),
         ("GET /<a> HTTP/1.1", "target"),
         ("GET  HTTP/1.1", "target"),
+        ("GET /a#b HTTP/1.1", "target"),
+        ("GET /a#\0\x04 HTTP/1.1", "target"),
         ("GET / HTTP/3.0", "version"),
         ("GET / HTTP/1.10", "version"),
         ("GET / http/1.1", "version"),
