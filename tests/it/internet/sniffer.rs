@@ -2,6 +2,7 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, UdpSocket};
 use std::os::fd::AsRawFd;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
 
@@ -17,7 +18,9 @@ const MARK: IpAddr = IpAddr::V4(Ipv4Addr::new(11, 22, 44, 250));
 pub struct Sniffer {
     destinations: Mutex<Vec<(IpAddr, u8)>>,
     heard: Condvar,
-    marking: Mutex<()>,
+    /// How many marks were asked for, and the latest that was heard.
+    marks: AtomicU64,
+    marked: AtomicU64,
 }
 
 impl Sniffer {
@@ -33,10 +36,13 @@ impl Sniffer {
             ready.send(()).unwrap();
             let mut frame = [0; 65_536];
             while let Ok(length) = recv(packets.as_raw_fd(), &mut frame, MsgFlags::empty()) {
-                if let Some(packet) = destination(&frame[..length]) {
-                    task.destinations.lock().unwrap().push(packet);
-                    task.heard.notify_all();
+                let Some(packet) = destination(&frame[..length]) else { continue };
+                let mut seen = task.destinations.lock().unwrap();
+                match mark(&frame[..length]).filter(|_| packet.0 == MARK) {
+                    Some(number) => drop(task.marked.fetch_max(number, Ordering::Relaxed)),
+                    None => seen.push(packet),
                 }
+                task.heard.notify_all();
             }
         });
         started.recv().unwrap();
@@ -54,19 +60,24 @@ impl Sniffer {
 }
 
 impl Sniffer {
+    /// Each mark has a number of its own: one that was sent twice, and comes late, must not count for the next.
     fn await_mark(&self) {
-        let _alone = self.marking.lock().unwrap();
+        let number = self.marks.fetch_add(1, Ordering::Relaxed) + 1;
         let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)).unwrap();
-        let marks = |seen: &[(IpAddr, u8)]| seen.iter().filter(|(to, _)| *to == MARK).count();
+        let deadline = Instant::now() + Duration::from_secs(30);
         let mut seen = self.destinations.lock().unwrap();
-        let (before, deadline) = (marks(&seen), Instant::now() + Duration::from_secs(30));
-        while marks(&seen) == before {
+        while self.marked.load(Ordering::Relaxed) < number {
             assert!(Instant::now() < deadline, "the sniffer hears nothing");
             // An error tells of an earlier mark that nobody took.
-            let _ = socket.send_to(b"mark", (MARK, 9));
+            let _ = socket.send_to(&number.to_be_bytes(), (MARK, 9));
             seen = self.heard.wait_timeout(seen, Duration::from_millis(100)).unwrap().0;
         }
     }
+}
+
+/// The number in a UDP datagram over IPv4.
+fn mark(frame: &[u8]) -> Option<u64> {
+    frame.get(42..50)?.try_into().ok().map(u64::from_be_bytes)
 }
 
 /// Destination and protocol of an Ethernet frame that carries IP.
