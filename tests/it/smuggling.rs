@@ -74,7 +74,8 @@ for head in HEADS:
     attempt(f"proxied {text!r}", lambda: refused(proxied, text))
 # What is behind CONNECT is nobody's until it is granted.
 for target in f"{HOST}:443\0.evil.test", f"{HOST}\0:443", f"{HOST}:443\r", f"{HOST}:443 \r\nX: 1", f"{HOST}:4 43", f"{HOST}%00.evil.test:443", \
-        f"{HOST}:443#", f"//{HOST}:443", f"https://{HOST}:443/", f"[{HOST}]:443", f"{HOST}:+443", f"{HOST}:443:443", "*":
+        f"{HOST}:443#", f"//{HOST}:443", f"https://{HOST}:443/", f"[{HOST}]:443", f"{HOST}:+443", f"{HOST}:443:443", "*", \
+        f"{HOST}:443 HTTP/1.1\r\nContent-Length: 5\r\nX: 1", f"{HOST}:443 HTTP/1.1\r\nTransfer-Encoding: chunked\r\nX: 1":
     attempt(f"CONNECT {target!r}", lambda: refused(proxied, f"CONNECT {target} HTTP/1.1\r\nHost: {HOST}:443"))
 "#;
     Run::new().allow("two-ways.test").wire(script).run().expect_code(0);

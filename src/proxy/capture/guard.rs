@@ -228,6 +228,9 @@ fn frame_of(text: &[u8]) -> Result<Framing, &'static str> {
     }
     match (length, chunked) {
         (Some(_), true) => Err("content-length-with-transfer-encoding"),
+        // CONNECT has no content (RFC 9110 section 9.3.6): what follows it is the tunnel's.
+        (Some(1..), false) if request_line.starts_with(b"CONNECT ") => Err("content-length"),
+        (None, true) if request_line.starts_with(b"CONNECT ") => Err("transfer-encoding"),
         _ if request_line.starts_with(b"CONNECT ") => Ok(Framing::Held),
         (_, true) => Ok(Framing::ChunkSize),
         (Some(length), false) if length > 0 => Ok(Framing::Length(length)),

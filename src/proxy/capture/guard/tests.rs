@@ -92,6 +92,9 @@ fn request_lines_have_three_words() {
     for line in ["GET /a?b={c}|d HTTP/1.1", "GET http://a/ HTTP/1.0", "CONNECT a:1 HTTP/1.1", "OPTIONS * HTTP/1.1"] {
         assert!(head(format!("{line}\r\nHost: a\r\n\r\n").as_bytes()).is_ok(), "{line}");
     }
+    assert_eq!(head(b"CONNECT a:1 HTTP/1.1\r\nContent-Length: 5\r\n\r\n"), Err("content-length"));
+    assert_eq!(head(b"CONNECT a:1 HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n"), Err("transfer-encoding"));
+    assert!(head(b"CONNECT a:1 HTTP/1.1\r\nContent-Length: 0\r\n\r\n").is_ok());
     assert_eq!(head(b"POST / HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n"), Err("transfer-encoding"));
 }
 
