@@ -172,18 +172,7 @@ fn show_permit(policy: &Policy, facts: &RequestFacts<'_>, permit: &Permit, out: 
 fn show_denial(policy: &Policy, facts: &RequestFacts<'_>, denial: &Denial, out: &mut dyn Write) -> io::Result<()> {
     writeln!(out, "code: {}", denial.code())?;
     writeln!(out, "reason: {denial}")?;
-    let decided = match denial {
-        Denial::RuleDenied { rule, .. } => Some(rule),
-        Denial::NotListed { .. }
-        | Denial::MethodNotPermitted { .. }
-        | Denial::PathNotPermitted { .. }
-        | Denial::LocalName { .. }
-        | Denial::HttpsOnly { .. }
-        | Denial::AddressBlocked { .. }
-        | Denial::NoAddress { .. }
-        | Denial::AmbiguousPath { .. }
-        | Denial::BindingConflict { .. } => None,
-    };
+    let decided = if let Denial::RuleDenied { rule, .. } = denial { Some(rule) } else { None };
     if let Some(rule) = decided {
         writeln!(out, "decided by: the deny rule at {rule}")?;
     }
