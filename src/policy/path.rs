@@ -27,10 +27,17 @@ pub(super) fn canonical(path: &str) -> Result<Cow<'_, str>, &'static str> {
     } else {
         Cow::Owned(respell(path.as_bytes())?)
     };
-    if canonical.contains("/.") && canonical.split('/').any(|segment| matches!(segment, "." | "..")) {
+    if canonical.contains("/.") && canonical.split('/').any(|segment| matches!(before_mark(segment), "." | "..")) {
         return Err("a dot segment");
     }
     Ok(canonical)
+}
+
+/// What a server that decodes a path, and then reads it once more, takes for the end of the segment: the text before an
+/// escaped `#` or `?`.
+fn before_mark(segment: &str) -> &str {
+    let end = [segment.find("%23"), segment.find("%3F")].into_iter().flatten().min();
+    &segment[..end.unwrap_or(segment.len())]
 }
 
 /// The path as the segments of rules are compared with it: the canonical form with every escape decoded, which no longer
@@ -183,6 +190,10 @@ mod tests {
         two_dots_at_the_end: "/v1/.." => Err("a dot segment");
         encoded_dots: "/v1/%2e%2E/admin" => Err("an encoded dot");
         half_encoded_dots: "/v1/.%2e/admin" => Err("an encoded dot");
+        dots_before_an_encoded_fragment: "/v1/..%23x" => Err("a dot segment");
+        dots_before_an_encoded_query: "/v1/..%3fx/y" => Err("a dot segment");
+        a_dot_before_both: "/v1/.%3F%23" => Err("a dot segment");
+        encoded_marks_elsewhere: "/tags/c%23/a..%3fb" => Ok("/tags/c%23/a..%3Fb");
         encoded_slash: "/v1%2fadmin" => Err("an encoded slash");
         encoded_backslash: "/v1/..%5cadmin" => Err("a backslash");
         backslash: "/v1\\..\\admin" => Err("a backslash");
