@@ -195,7 +195,7 @@ mod tests {
         escape_of_a_plus: "/a+b", "/a%2Bb" => true;
         escape_in_lower_case: "/a%2bb", "/a%2Bb" => true;
         escape_of_a_space: "/a b", "/a%20b" => true;
-        escape_of_a_question_mark: "/a%3Fb", "/a%3fb" => true;
+        escape_of_a_comma: "/a%2Cb", "/a%2cb" => true;
         escape_of_a_percent_sign: "/100%25", "/100%25" => true;
         umlaut: "/\u{fc}", "/%C3%BC" => true;
         escaped_star_is_itself: "/%2A", "/*" => true;

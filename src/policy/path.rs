@@ -42,14 +42,17 @@ fn before_mark(segment: &str) -> &str {
 
 /// The path as the segments of rules are compared with it: the canonical form with every escape decoded, which no longer
 /// can add or take away a slash. Here a repeated slash is ambiguous, too: a server that merges slashes sees other segments
-/// than one that does not.
+/// than one that does not. So is an encoded `#` or `?`, at which a server that reads a path twice ends it.
 ///
 /// # Errors
-/// What is ambiguous: all that [`canonical`] names, and repeated slashes.
+/// What is ambiguous: all that [`canonical`] names, repeated slashes, and an encoded `#` or `?`.
 pub(super) fn decoded(path: &str) -> Result<Cow<'_, str>, &'static str> {
     let canonical = canonical(path)?;
     if canonical.contains("//") {
         return Err("a repeated slash");
+    }
+    if canonical.contains("%23") || canonical.contains("%3F") {
+        return Err("an encoded `#` or `?`");
     }
     Ok(if canonical.contains('%') { Cow::Owned(decode(&canonical)) } else { canonical })
 }
@@ -237,7 +240,7 @@ mod tests {
             ("/a/b", "a|b"),
             ("/a/b/", "a|b"),
             ("/%61/b%2Bc", "a|b+c"),
-            ("/a%3Fb/%25", "a?b|%"),
+            ("/a%40b/%25", "a@b|%"),
             ("/caf\u{e9}", "caf\u{e9}"),
             ("/caf%C3%A9", "caf\u{e9}"),
             ("/%2A", "*"),
@@ -247,6 +250,9 @@ mod tests {
         assert_eq!(see("*"), Ok(None));
         for path in ["//", "//a", "/a//b", "/a//"] {
             assert_eq!(see(path), Err("a repeated slash"), "{path}");
+        }
+        for path in ["/admin%3fx", "/admin%23"] {
+            assert_eq!(see(path), Err("an encoded `#` or `?`"), "{path}");
         }
         assert_eq!(see("/a/../b"), Err("a dot segment"));
     }
