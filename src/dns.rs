@@ -12,7 +12,7 @@ use hickory_resolver::proto::rr::{Name, RecordType};
 use hickory_resolver::{Hosts, TokioResolver};
 
 use crate::policy::{CheckedAddrs, Denial, Policy};
-use crate::types::{Authority, Host};
+use crate::types::{Authority, Host, Scheme};
 
 /// How long one question to one nameserver may take; it is asked twice.
 const TIMEOUT: Duration = Duration::from_secs(3);
@@ -88,7 +88,12 @@ impl Resolver {
     ///
     /// # Errors
     /// [`ResolveError`].
-    pub async fn resolve(&self, policy: &Policy, authority: &Authority) -> Result<CheckedAddrs, ResolveError> {
+    pub async fn resolve(
+        &self,
+        policy: &Policy,
+        authority: &Authority,
+        scheme: Scheme,
+    ) -> Result<CheckedAddrs, ResolveError> {
         let answers = match &authority.host {
             Host::Ip(ip) => vec![*ip],
             Host::Name(name) if !policy.may_resolve(name) => {
@@ -96,7 +101,7 @@ impl Resolver {
             }
             Host::Name(name) => self.look_up(name.as_str(), authority).await?,
         };
-        self.check(policy, authority, &answers)
+        self.check(policy, authority, scheme, &answers)
     }
 
     /// The addresses of a host that the person who runs the proxy has named, and no sandbox can: unchecked.
@@ -118,10 +123,11 @@ impl Resolver {
         &self,
         policy: &Policy,
         authority: &Authority,
+        scheme: Scheme,
         answers: &[IpAddr],
     ) -> Result<CheckedAddrs, ResolveError> {
         let own = own_addresses().map_err(|_| ResolveError::OwnAddresses)?;
-        Ok(policy.check_addresses(authority, answers, &own)?)
+        Ok(policy.check_addresses(authority, scheme, answers, &own)?)
     }
 
     async fn look_up(&self, name: &str, authority: &Authority) -> Result<Vec<IpAddr>, ResolveError> {

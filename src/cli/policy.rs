@@ -135,7 +135,9 @@ fn compile(paths: &[PathBuf], options: &PolicyOptions, err: &mut dyn Write) -> i
 fn decide(policy: &Policy, facts: &RequestFacts<'_>) -> Result<Permit, Denial> {
     let permit = policy.request(facts)?;
     match &facts.destination.authority.host {
-        Host::Ip(ip) => policy.check_addresses(&facts.destination.authority, &[*ip], &[]).map(|_| permit),
+        Host::Ip(ip) => {
+            policy.check_addresses(&facts.destination.authority, facts.destination.scheme, &[*ip], &[]).map(|_| permit)
+        }
         Host::Name(_) => Ok(permit),
     }
 }
@@ -185,7 +187,8 @@ fn show_denial(policy: &Policy, facts: &RequestFacts<'_>, denial: &Denial, out: 
             Denial::NotListed { authority: Authority { host: Host::Name(_), .. }, .. }
             | Denial::MethodNotPermitted { .. }
             | Denial::PathNotPermitted { .. }
-            | Denial::HttpsOnly { .. },
+            | Denial::HttpsOnly { .. }
+            | Denial::SchemeNotPermitted { .. },
             EgressMode::AllowAll | EgressMode::Custom,
         ) => writeln!(out, "note: a client that dials an address by number is judged by the egress policy as well"),
         (
@@ -195,6 +198,7 @@ fn show_denial(policy: &Policy, facts: &RequestFacts<'_>, denial: &Denial, out: 
             | Denial::PathNotPermitted { .. }
             | Denial::LocalName { .. }
             | Denial::HttpsOnly { .. }
+            | Denial::SchemeNotPermitted { .. }
             | Denial::AddressBlocked { .. }
             | Denial::NoAddress { .. }
             | Denial::AmbiguousPath { .. }
@@ -221,7 +225,7 @@ fn show_rules(
         };
         let why = match state {
             RuleState::Applies => "applies as well",
-            RuleState::OtherScheme => "is for https",
+            RuleState::OtherScheme => "is for another scheme",
             RuleState::OtherPort => "is for other ports",
             RuleState::OtherPath => "is for other paths",
             RuleState::AmbiguousPath => "looks at the path, which is ambiguous",

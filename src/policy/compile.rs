@@ -321,21 +321,8 @@ fn warn_of_hosts(policy: &Policy, hosts: &[At<Authority>], warnings: &mut Vec<Wa
 }
 
 fn refused_class(policy: &Policy, entry: &Authority, ip: IpAddr) -> Option<AddressClass> {
-    match policy.check_addresses(entry, &[ip], &[]) {
-        Err(Denial::AddressBlocked { class, .. }) => Some(class),
-        Ok(_)
-        | Err(
-            Denial::NotListed { .. }
-            | Denial::RuleDenied { .. }
-            | Denial::MethodNotPermitted { .. }
-            | Denial::PathNotPermitted { .. }
-            | Denial::LocalName { .. }
-            | Denial::HttpsOnly { .. }
-            | Denial::NoAddress { .. }
-            | Denial::AmbiguousPath { .. }
-            | Denial::BindingConflict { .. },
-        ) => None,
-    }
+    let checked = policy.check_addresses(entry, Scheme::Https, &[ip], &[]);
+    if let Err(Denial::AddressBlocked { class, .. }) = checked { Some(class) } else { None }
 }
 
 fn warn_of_bindings(policy: &Policy, bindings: &[At<HeaderBinding>], warnings: &mut Vec<Warning>) {

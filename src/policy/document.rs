@@ -13,7 +13,7 @@ use super::mistake::{At, Collector, Place, did_you_mean, quoted};
 
 mod rules;
 
-pub(super) use rules::RawRule;
+pub(super) use rules::{RawPorts, RawRule};
 
 /// What one file, or the options, say.
 #[derive(Debug, Default)]

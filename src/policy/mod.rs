@@ -6,6 +6,7 @@ pub mod binding;
 pub mod compile;
 mod document;
 pub mod egress;
+mod entry;
 pub mod glob;
 pub mod mistake;
 pub mod network;
@@ -24,6 +25,7 @@ pub use address::{AddressClass, CheckedAddrs};
 pub use binding::{BindingError, HeaderBinding};
 pub use compile::{Compiled, NamedText, SecretSource, SecretSpec, load};
 pub use egress::{Cidr, CidrError, EgressError, EgressMode, EgressPolicy};
+pub use entry::Entry;
 pub use glob::{GlobError, PathGlob};
 pub use mistake::{Mistake, Mistakes, Place, Warning};
 pub use network::{EntryError, Network, NetworkError, NetworkMode};
@@ -41,7 +43,7 @@ use std::net::IpAddr;
 use crate::types::{Authority, Destination, Host, HostName, RequestFacts, Scheme};
 
 use address::AddressRules;
-use rule::{Asked, Miss};
+use rule::{Asked, Miss, Schemes};
 
 /// A compiled policy. The default one permits nothing.
 #[derive(Debug, Default)]
@@ -102,7 +104,7 @@ impl Policy {
     /// The [`Denial`] that decided.
     pub fn destination(&self, destination: &Destination) -> Result<Grant, Denial> {
         self.refuse_closed(destination)?;
-        self.grant(destination, || self.rules.opening(&destination.authority))
+        self.grant(destination, || self.rules.opening(&destination.authority, destination.scheme))
     }
 
     /// Whether this one request may pass, and which bindings it gets. Asked for every request, the first one included. Here
@@ -113,12 +115,13 @@ impl Policy {
     pub fn request(&self, facts: &RequestFacts<'_>) -> Result<Permit, Denial> {
         let Destination { authority, scheme, .. } = facts.destination;
         let grant = self.destination(facts.destination)?;
-        if *scheme != Scheme::Https || self.rules.as_slice().is_empty() {
-            return Ok(Permit { grant, bindings: self.bindings_for(authority, facts.path)? });
+        if *scheme == Scheme::Tcp || self.rules.as_slice().is_empty() {
+            return Ok(Permit { grant, bindings: self.bindings_for(facts)? });
         }
         let path = self.path_for_rules(facts)?;
         let segments = path.as_deref().and_then(path::segments);
-        let asked = Asked { port: authority.port, method: facts.method, segments: segments.as_deref() };
+        let asked =
+            Asked { scheme: *scheme, port: authority.port, method: facts.method, segments: segments.as_deref() };
         for host in hosts_of(facts.destination) {
             if let Some(rule) = self.rules.applying(Action::Deny, &host, &asked) {
                 return Err(denied_by(rule, Authority::new(host.into_owned(), authority.port)));
@@ -126,7 +129,7 @@ impl Policy {
         }
         let by_rule = || self.rules.applying(Action::Allow, &authority.host, &asked);
         let grant = self.grant(facts.destination, by_rule).map_err(|denial| self.nearest_miss(denial, &asked))?;
-        Ok(Permit { grant, bindings: self.bindings_for(authority, facts.path)? })
+        Ok(Permit { grant, bindings: self.bindings_for(facts)? })
     }
 
     /// Every rule that is for the host of a request, in the order in which they are asked, and how it stands to the request.
@@ -134,14 +137,16 @@ impl Policy {
         let Destination { authority, scheme, .. } = facts.destination;
         let path = path::decoded(facts.path);
         let segments = path.as_deref().ok().and_then(path::segments);
-        let asked = Asked { port: authority.port, method: facts.method, segments: segments.as_deref() };
+        let asked =
+            Asked { scheme: *scheme, port: authority.port, method: facts.method, segments: segments.as_deref() };
         let state = |rule: &Rule| match (scheme, rule.miss(&asked)) {
-            (Scheme::Http | Scheme::Tcp, _) => RuleState::OtherScheme,
-            (Scheme::Https, None) => RuleState::Applies,
-            (Scheme::Https, Some(Miss::Port)) => RuleState::OtherPort,
-            (Scheme::Https, Some(Miss::Method)) => RuleState::OtherMethod,
-            (Scheme::Https, Some(Miss::Path)) if path.is_err() => RuleState::AmbiguousPath,
-            (Scheme::Https, Some(Miss::Path)) => RuleState::OtherPath,
+            (_, None) => RuleState::Applies,
+            (_, Some(Miss::Scheme)) => RuleState::OtherScheme,
+            (_, Some(Miss::Port)) => RuleState::OtherPort,
+            (Scheme::Tcp, Some(Miss::Method | Miss::Path)) => RuleState::OtherScheme,
+            (Scheme::Https | Scheme::Http, Some(Miss::Method)) => RuleState::OtherMethod,
+            (Scheme::Https | Scheme::Http, Some(Miss::Path)) if path.is_err() => RuleState::AmbiguousPath,
+            (Scheme::Https | Scheme::Http, Some(Miss::Path)) => RuleState::OtherPath,
         };
         self.rules.of_host(&authority.host).map(|rule| (rule, state(rule))).collect()
     }
@@ -150,11 +155,11 @@ impl Policy {
     /// addresses and causes none.
     pub fn may_resolve(&self, name: &HostName) -> bool {
         let host = Host::Name(name.clone());
-        if network::is_local(&host) || self.rules.close_all(&host) {
+        if network::is_local(&host) || self.rules.close_all(&host, Schemes::Any) {
             return false;
         }
-        let closed = |port| self.rules.closing(&host, port).is_some();
-        self.network.names(&host, closed) || self.rules.open_any(&host)
+        let closed = |port| self.rules.closing(&host, port, Scheme::Https).is_some();
+        self.network.names(&host, closed) || self.rules.open_any(&host, Schemes::Any)
     }
 
     /// The answers of a look-up (or the one literal address), all of them checked. `own` holds the addresses of this
@@ -166,10 +171,11 @@ impl Policy {
     pub fn check_addresses(
         &self,
         authority: &Authority,
+        scheme: Scheme,
         answers: &[IpAddr],
         own: &[IpAddr],
     ) -> Result<CheckedAddrs, Denial> {
-        let closing = |ip: &IpAddr| self.rules.closing(&Host::from_ip(*ip), authority.port);
+        let closing = |ip: &IpAddr| self.rules.closing(&Host::from_ip(*ip), authority.port, scheme);
         match answers.iter().find_map(closing) {
             Some(rule) => Err(denied_by(rule, authority.clone())),
             None => self.addresses.check(authority, answers, own),
@@ -218,11 +224,8 @@ impl Policy {
         if network::is_local(&authority.host) {
             return Err(Denial::LocalName { authority: authority.clone() });
         }
-        // What is asked for over http would be told to use https instead, which is closed as well.
-        let instead = (*scheme == Scheme::Http && authority.port == 80).then_some(network::DEFAULT_PORT);
         for host in hosts_of(destination) {
-            let mut ports = std::iter::once(authority.port).chain(instead);
-            if let Some(rule) = ports.find_map(|port| self.rules.closing(&host, port)) {
+            if let Some(rule) = self.rules.closing(&host, authority.port, *scheme) {
                 return Err(denied_by(rule, Authority::new(host.into_owned(), authority.port)));
             }
         }
@@ -235,31 +238,49 @@ impl Policy {
         destination: &Destination,
         by_rule: impl FnOnce() -> Option<&'a Rule>,
     ) -> Result<Grant, Denial> {
-        let Destination { authority, scheme, dialled } = destination;
-        let https_only = || Denial::HttpsOnly { authority: authority.clone(), scheme: *scheme };
-        let granted = self.network.grant(authority, *scheme).or_else(|denial| {
-            if let Some(rule) = by_rule() {
-                return Ok(Grant::Rule { place: rule.place.clone() });
-            }
-            let dialled = dialled.or(match authority.host {
-                Host::Ip(ip) => Some(ip),
-                Host::Name(_) => None,
-            });
-            match dialled.and_then(|ip| self.egress.entry_for(ip)) {
-                Some(entry) => Ok(Grant::Egress { entry: entry.to_owned() }),
-                None if *scheme == Scheme::Http && authority.port == 80 && self.rules.open_any(&authority.host) => {
-                    Err(https_only())
-                }
-                None => Err(denial),
-            }
+        let denial = match self.network.grant(&destination.authority, destination.scheme) {
+            Ok(grant) => return Ok(grant),
+            Err(denial) => denial,
+        };
+        if let Some(rule) = by_rule() {
+            return Ok(Grant::Rule { place: rule.place.clone() });
+        }
+        let address = destination.dialled.or(match destination.authority.host {
+            Host::Ip(ip) => Some(ip),
+            Host::Name(_) => None,
         });
-        match (scheme, granted) {
-            (Scheme::Https, Ok(grant)) => Ok(grant),
-            (Scheme::Http | Scheme::Tcp, Ok(_)) => Err(https_only()),
-            (_, Err(Denial::NotListed { authority, .. })) => {
-                Err(Denial::NotListed { authority, mode_is_fixed: self.mode_is_fixed })
+        match address.and_then(|ip| self.egress.entry_for(ip)) {
+            Some(entry) => Ok(Grant::Egress { entry: entry.to_owned() }),
+            None => Err(self.in_another_way(destination, denial)),
+        }
+    }
+
+    /// A host that may be reached by another scheme is not unlisted. Where http would go to https, the rules for that count.
+    fn in_another_way(&self, destination: &Destination, denial: Denial) -> Denial {
+        let Destination { authority, scheme, .. } = destination;
+        let on_https_port = (*scheme == Scheme::Http && authority.port == 80).then_some(network::DEFAULT_PORT);
+        for (host, port) in hosts_of(destination).zip(std::iter::repeat(on_https_port)) {
+            if let Some(rule) = port.and_then(|port| self.rules.closing(&host, port, Scheme::Https)) {
+                return denied_by(rule, Authority::new(host.into_owned(), authority.port));
             }
-            (_, Err(denial)) => Err(denial),
+        }
+        let closed = |scheme| self.rules.closing(&authority.host, authority.port, scheme).is_some();
+        let opens = |scheme: &Scheme| !closed(*scheme) && self.rules.opening(authority, *scheme).is_some();
+        let https = || on_https_port.filter(|_| self.rules.open_any(&authority.host, Schemes::Only(Scheme::Https)));
+        let permitted = if opens(scheme) {
+            Some(*scheme)
+        } else if let Denial::HttpsOnly { .. } = denial {
+            return denial;
+        } else {
+            https().map(|_| Scheme::Https)
+        };
+        let (authority, scheme) = (authority.clone(), *scheme);
+        match permitted.or_else(|| Schemes::Any.each().find(opens)) {
+            Some(permitted) if permitted != scheme && permitted == Scheme::Https => {
+                Denial::HttpsOnly { authority, scheme }
+            }
+            Some(permitted) if permitted != scheme => Denial::SchemeNotPermitted { authority, scheme, permitted },
+            Some(_) | None => Denial::NotListed { authority, mode_is_fixed: self.mode_is_fixed },
         }
     }
 
@@ -268,7 +289,7 @@ impl Policy {
         let authority = &facts.destination.authority;
         let looks = |host: Cow<'_, Host>| {
             let asked = |rule: &Rule| rule.action == Action::Deny || *host == authority.host;
-            self.rules.look_at_path(&host, authority.port, asked)
+            self.rules.look_at_path(&host, facts.destination, asked)
         };
         if !hosts_of(facts.destination).any(looks) {
             return Ok(None);
@@ -285,7 +306,7 @@ impl Policy {
         };
         let (place, reason) = (rule.place.clone(), rule.reason.clone());
         match miss {
-            Miss::Port => Denial::NotListed { authority, mode_is_fixed },
+            Miss::Scheme | Miss::Port => Denial::NotListed { authority, mode_is_fixed },
             Miss::Path => Denial::PathNotPermitted { authority, rule: place, reason },
             Miss::Method => {
                 let method = verdict::common_method(asked.method);
@@ -294,8 +315,11 @@ impl Policy {
         }
     }
 
-    fn bindings_for(&self, authority: &Authority, path: &str) -> Result<Vec<usize>, Denial> {
-        let Some(bound) = self.bound.get(authority) else { return Ok(Vec::new()) };
+    /// Bindings are for https alone: nothing else is verified.
+    fn bindings_for(&self, facts: &RequestFacts<'_>) -> Result<Vec<usize>, Denial> {
+        let RequestFacts { destination: Destination { authority, scheme, .. }, path, .. } = *facts;
+        let bound = self.bound.get(authority).filter(|_| *scheme == Scheme::Https);
+        let Some(bound) = bound else { return Ok(Vec::new()) };
         let path = if bound.looks_at_path {
             path::canonical(path).map_err(|what| Denial::AmbiguousPath { authority: authority.clone(), what })?
         } else {

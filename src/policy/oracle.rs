@@ -30,6 +30,7 @@ const PATHS: [&str; 9] = ["/", "/v1/a", "/v2", "/v2/../v1/", "/other-one", "/v1"
 const PATTERNS: [&str; 8] =
     ["a.test", "b.test", "x.a.test", "1.1.1.1", "9.9.9.9", "*.a.test", "*.x.a.test", "*.b.test"];
 const GLOBS: [&str; 9] = ["/", "/v1", "/v1/*", "/v1/**", "/**/b", "/*/a/**", "/**", "/v2/", "/other-one"];
+const SCHEMES: [Scheme; 3] = [Scheme::Https, Scheme::Http, Scheme::Tcp];
 const METHODS: [&str; 3] = ["GET", "POST", "get"];
 
 /// xorshift64.
@@ -52,15 +53,18 @@ impl Random {
 struct PlainRule {
     deny: bool,
     host: &'static str,
+    scheme: Option<Scheme>,
     ports: Option<Vec<u16>>,
     methods: Option<Vec<&'static str>>,
     paths: Option<Vec<&'static str>>,
 }
 
 impl PlainRule {
-    fn of(&self, host: &str, port: u16) -> bool {
+    fn of(&self, host: &str, port: u16, scheme: Scheme) -> bool {
         let below = self.host.strip_prefix('*').is_some_and(|end| host.ends_with(end) && !host.contains("1.1."));
-        (below || self.host == host) && self.ports.as_ref().is_none_or(|ports| ports.contains(&port))
+        (below || self.host == host)
+            && self.ports.as_ref().is_none_or(|ports| ports.contains(&port))
+            && self.scheme.is_none_or(|only| only == scheme)
     }
 
     fn whole(&self) -> bool {
@@ -119,36 +123,59 @@ fn oracle(plain: &Plain, q: &Question) -> Result<(&'static str, Vec<&'static str
     if host == "localhost" {
         return Err("local_name");
     }
-    let denying = |port| {
+    let denying = |port, scheme| {
         let asked = [Some(host), q.dialled].into_iter().flatten();
-        let rules = asked.flat_map(move |host| plain.rules.iter().filter(move |rule| rule.of(host, port)));
+        let rules = asked.flat_map(move |host| plain.rules.iter().filter(move |rule| rule.of(host, port, scheme)));
         rules.filter(|rule| rule.deny)
     };
-    let plain_http = q.scheme == Scheme::Http && q.port == 80;
-    if denying(q.port).any(PlainRule::whole) || plain_http && denying(443).any(PlainRule::whole) {
+    if denying(q.port, q.scheme).any(PlainRule::whole) {
         return Err("rule_denied");
     }
-    let allowing = || plain.rules.iter().filter(|rule| !rule.deny && rule.of(host, q.port));
+    let allowing = |scheme| plain.rules.iter().filter(move |rule| !rule.deny && rule.of(host, q.port, scheme));
     let address = q.dialled.or((q.host == 4).then_some(HOSTS[4]));
     let by_address = address.is_some_and(|a| plain.egress_all || plain.cidrs.iter().any(|c| a.starts_with(c.1)));
     let listed = |port| plain.hosts.contains(&(q.host, port));
-    let reached = plain.all || by_address || listed(q.port) || allowing().next().is_some();
-    let told = plain_http && (PORTS.iter().any(|p| listed(*p)) || oracle_opens(plain, host));
-    match q.scheme {
-        Scheme::Http | Scheme::Tcp if reached || told => return Err("https_only"),
-        Scheme::Https if reached => {}
-        Scheme::Http | Scheme::Tcp | Scheme::Https => return Err("host_not_listed"),
+    let by_network = plain.all || q.scheme == Scheme::Https && listed(q.port);
+    if !by_network && !by_address && allowing(q.scheme).next().is_none() {
+        let plain_http = q.scheme == Scheme::Http && q.port == 80;
+        if plain_http && denying(443, Scheme::Https).any(PlainRule::whole) {
+            return Err("rule_denied");
+        }
+        let closed = |scheme| plain.rules.iter().any(|r| r.deny && r.whole() && r.of(host, q.port, scheme));
+        let opens = |scheme: &Scheme| !closed(*scheme) && allowing(*scheme).next().is_some();
+        let on_https = plain_http && (PORTS.iter().any(|p| listed(*p)) || oracle_opens(plain, host, Scheme::Https));
+        return Err(match SCHEMES.into_iter().find(opens) {
+            Some(Scheme::Https) => "https_only",
+            _ if on_https || q.scheme != Scheme::Https && listed(q.port) => "https_only",
+            Some(Scheme::Http | Scheme::Tcp) => "scheme_not_permitted",
+            None => "host_not_listed",
+        });
+    }
+    let allowing = || allowing(q.scheme);
+    let denying = || denying(q.port, q.scheme);
+    if q.scheme == Scheme::Tcp {
+        let by_rule = allowing().next().is_some();
+        return Ok((
+            if plain.all {
+                "all"
+            } else if by_rule {
+                "rule"
+            } else {
+                "egress"
+            },
+            Vec::new(),
+        ));
     }
     let ambiguous = q.path.contains("..");
-    if (ambiguous || q.path.contains("//")) && denying(q.port).chain(allowing()).any(PlainRule::looks) {
+    if (ambiguous || q.path.contains("//")) && denying().chain(allowing()).any(PlainRule::looks) {
         return Err("ambiguous_path");
     }
-    if denying(q.port).any(|rule| rule.takes_method(q.method) && rule.takes_path(q.path)) {
+    if denying().any(|rule| rule.takes_method(q.method) && rule.takes_path(q.path)) {
         return Err("rule_denied");
     }
     let by = match () {
         () if plain.all => "all",
-        () if listed(q.port) => "host",
+        () if by_network => "host",
         () if allowing().any(|rule| rule.takes_method(q.method) && rule.takes_path(q.path)) => "rule",
         () if by_address => "egress",
         () if allowing().any(|rule| rule.takes_path(q.path)) => return Err("method_not_permitted"),
@@ -161,22 +188,21 @@ fn oracle(plain: &Plain, q: &Question) -> Result<(&'static str, Vec<&'static str
     Ok((by, mine.map(|b| b.2).filter(|prefix| q.path.starts_with(prefix)).collect()))
 }
 
-/// Whether an allow rule permits something on a port that no deny rule closes.
-fn oracle_opens(plain: &Plain, host: &str) -> bool {
-    let closed = |port| plain.rules.iter().any(|rule| rule.deny && rule.whole() && rule.of(host, port));
-    PORTS.iter().any(|&port| !closed(port) && plain.rules.iter().any(|rule| !rule.deny && rule.of(host, port)))
+/// Whether an allow rule permits something by this scheme on a port that no deny rule closes. Port 7 is one that no rule names.
+fn oracle_opens(plain: &Plain, host: &str, scheme: Scheme) -> bool {
+    let of = |port, deny| plain.rules.iter().filter(move |rule| rule.deny == deny && rule.of(host, port, scheme));
+    PORTS.iter().chain(&[7]).any(|&port| !of(port, true).any(PlainRule::whole) && of(port, false).next().is_some())
 }
 
 /// Whether a look-up of the name may be made.
 fn oracle_resolves(plain: &Plain, host: usize) -> bool {
     let name = HOSTS[host];
-    let closed = |port| plain.rules.iter().any(|rule| rule.deny && rule.whole() && rule.of(name, port));
-    // Port 7 is one that no rule names.
-    !closed(7)
+    let closed = |port, scheme| plain.rules.iter().any(|rule| rule.deny && rule.whole() && rule.of(name, port, scheme));
+    SCHEMES.iter().any(|&scheme| !closed(7, scheme))
         && name != "localhost"
         && (plain.all
-            || PORTS.iter().any(|&port| plain.hosts.contains(&(host, port)) && !closed(port))
-            || oracle_opens(plain, name))
+            || PORTS.iter().any(|&port| plain.hosts.contains(&(host, port)) && !closed(port, Scheme::Https))
+            || SCHEMES.iter().any(|&scheme| oracle_opens(plain, name, scheme)))
 }
 
 fn random_rule(r: &mut Random) -> PlainRule {
@@ -188,16 +214,24 @@ fn random_rule(r: &mut Random) -> PlainRule {
     let methods = part(numbers(r, 2)).map(|some| some.into_iter().map(|at| METHODS[at]).collect());
     let globs = if r.below(2) == 0 { numbers(r, 9) } else { Vec::new() };
     let paths = part(globs).map(|some| some.into_iter().map(|at| GLOBS[at]).collect());
-    // What is not written is port 443 for an allow rule, and every port for a deny rule.
-    let ports = if deny { ports } else { ports.or(Some(vec![443])) };
-    PlainRule { deny, host, ports, methods, paths }
+    let scheme = if r.below(2) == 0 { None } else { Some(SCHEMES[r.below(3)]) };
+    let scheme = if deny || r.below(3) == 0 { scheme } else { Some(Scheme::Https) };
+    let ports = match scheme {
+        _ if deny => ports,
+        Some(Scheme::Https) => ports.or(Some(vec![443])),
+        Some(Scheme::Http) => ports.or(Some(vec![80])),
+        Some(Scheme::Tcp) | None => ports,
+    };
+    let seen = !(scheme == Some(Scheme::Tcp) || scheme.is_none() && !deny);
+    PlainRule { deny, host, scheme, ports, methods: methods.filter(|_| seen), paths: paths.filter(|_| seen) }
 }
 
 fn rule_text(rule: &PlainRule) -> String {
     let mut text = format!("[[network.rules]]\nhost = \"{}\"\n", rule.host);
     text += if rule.deny { "action = \"deny\"\n" } else { "action = \"allow\"\n" };
     for (key, value) in [
-        ("ports", rule.ports.as_ref().map(|ports| format!("{ports:?}"))),
+        ("scheme", Some(rule.scheme.map_or("\"any\"".to_owned(), |scheme| format!("\"{scheme}\"")))),
+        ("ports", Some(rule.ports.as_ref().map_or("\"all\"".to_owned(), |ports| format!("{ports:?}")))),
         ("methods", rule.methods.as_ref().map(|methods| format!("{methods:?}"))),
         ("paths", rule.paths.as_ref().map(|paths| format!("{paths:?}"))),
     ] {
@@ -301,6 +335,7 @@ fn random_policies_decide_as_the_oracle_does() {
             let destination = destination(&q, r.below(2));
             let want = oracle(&plain, &q);
             agree(&text, &policy, (&destination, &q), &want);
+            seen_where_it_matters(&text, &policy, &plain, (&destination, &q));
             match want {
                 Ok((by, _)) => *count.entry(by).or_default() += 1,
                 Err(code) => *count.entry(code).or_default() += 1,
@@ -313,7 +348,7 @@ fn random_policies_decide_as_the_oracle_does() {
         }
     }
     let rare: Vec<_> = count.iter().filter(|(_, times)| **times < 200).collect();
-    assert!(rare.is_empty() && count.len() == 11, "the questions are lopsided: {count:?}");
+    assert!(rare.is_empty() && count.len() == 12, "the questions are lopsided: {count:?}");
 }
 
 /// The request is decided as wanted, and the connection as the request where both can be.
@@ -337,10 +372,30 @@ fn agree(
     match policy.destination(destination) {
         Err(denial) => assert_eq!(want.as_ref().err(), Some(&denial.code()), "{destination:?} {} in\n{text}", q.path),
         Ok(_) => {
-            let closed = ["local_name", "host_not_listed", "https_only"];
+            let closed = ["local_name", "host_not_listed", "https_only", "scheme_not_permitted"];
             assert!(!want.as_ref().is_err_and(|code| closed.contains(code)), "{destination:?} in\n{text}");
         }
     }
+}
+
+/// What is passed on unread is permitted as tcp, and nothing that looks inside is for it.
+fn seen_where_it_matters(text: &str, policy: &Policy, plain: &Plain, (destination, q): (&Destination, &Question)) {
+    let by = |scheme| policy.destination(&Destination { scheme, ..destination.clone() });
+    let entry = policy.entry(destination);
+    assert_eq!(entry.is_ok(), SCHEMES.iter().any(|scheme| by(*scheme).is_ok()), "{destination:?} in\n{text}");
+    let unread = match entry {
+        Ok(super::Entry::Relay(grant)) => Some(grant),
+        Ok(super::Entry::Look { .. }) | Err(_) => policy.passes_unread(destination),
+    };
+    let Some(grant) = unread else { return };
+    assert!(by(Scheme::Tcp).is_ok(), "{destination:?} in\n{text}");
+    let hosts = [HOSTS[q.host]].into_iter().chain(q.dialled);
+    let about = |rule: &&PlainRule| hosts.clone().any(|host| SCHEMES.iter().any(|s| rule.of(host, q.port, *s)));
+    let looks = |rule: &PlainRule| !rule.whole() || rule.deny;
+    assert!(!plain.rules.iter().filter(about).any(looks), "{destination:?} in\n{text}");
+    assert!(!plain.bindings.iter().any(|b| (b.0, b.1) == (q.host, q.port)), "{destination:?} in\n{text}");
+    let by_rule = matches!(grant, super::Grant::Rule { .. });
+    assert!(by_rule || !plain.rules.iter().any(|rule| rule.deny), "{destination:?} in\n{text}");
 }
 
 fn oracle_network(plain: &Plain, q: &Question) -> bool {

@@ -2,16 +2,19 @@
 
 use std::sync::Arc;
 
+use crate::types::Scheme;
+
 use super::glob::PathGlob;
 use super::mistake::Place;
 use super::pattern::HostPattern;
 
-/// A rule of `network.rules`, for https.
+/// A rule of `network.rules`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rule {
     pub(super) place: Place,
     pub(super) action: Action,
     pub(super) host: HostPattern,
+    pub(super) schemes: Schemes,
     pub(super) ports: Ports,
     /// None is every method.
     pub(super) methods: Option<Vec<String>>,
@@ -29,10 +32,19 @@ pub enum Action {
     Deny,
 }
 
+/// The schemes of a rule.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Schemes {
+    /// `any`, and what a deny rule without `scheme` is for.
+    Any,
+    /// This one.
+    Only(Scheme),
+}
+
 /// The ports of a rule.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Ports {
-    /// What a deny rule without `ports` is for.
+    /// `all`, and what a deny rule without `ports` is for.
     All,
     /// These, sorted; never none.
     Of(Vec<u16>),
@@ -41,6 +53,7 @@ pub(super) enum Ports {
 /// What of a rule is not so for a request to one of its hosts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Miss {
+    Scheme,
     Port,
     Path,
     Method,
@@ -51,7 +64,7 @@ pub(super) enum Miss {
 pub enum RuleState {
     /// It applies.
     Applies,
-    /// The request is not over https.
+    /// It is for another scheme.
     OtherScheme,
     /// It is for other ports.
     OtherPort,
@@ -66,6 +79,7 @@ pub enum RuleState {
 /// A request to a host of a rule, as rules look at it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Asked<'a> {
+    pub(super) scheme: Scheme,
     pub(super) port: u16,
     pub(super) method: &'a str,
     /// None for what is no path, and where no rule looks at it.
@@ -115,6 +129,16 @@ impl Rule {
         self.methods.is_none() && self.paths.is_none()
     }
 
+    /// Whether it permits something by this scheme.
+    pub(super) fn opens(&self, scheme: Scheme) -> bool {
+        self.action == Action::Allow && self.schemes.contains(scheme)
+    }
+
+    /// Whether it denies whatever is asked for by this scheme.
+    pub(super) fn closes(&self, scheme: Scheme) -> bool {
+        self.action == Action::Deny && self.is_whole() && self.schemes.contains(scheme)
+    }
+
     /// The first thing about it that is not so for a request to one of its hosts; none when it applies. Servers differ in
     /// whether `get` is GET, so a deny rule takes it for that, and an allow rule does not.
     pub(super) fn miss(&self, asked: &Asked<'_>) -> Option<Miss> {
@@ -123,7 +147,9 @@ impl Rule {
             Action::Deny => method.eq_ignore_ascii_case(asked.method),
         };
         let leads = |glob: &PathGlob| asked.segments.is_some_and(|segments| glob.matches(segments));
-        if !self.ports.contains(asked.port) {
+        if !self.schemes.contains(asked.scheme) {
+            Some(Miss::Scheme)
+        } else if !self.ports.contains(asked.port) {
             Some(Miss::Port)
         } else if self.paths.as_ref().is_some_and(|globs| !globs.iter().any(leads)) {
             Some(Miss::Path)
@@ -142,6 +168,7 @@ impl Rule {
             Action::Deny => one.eq_ignore_ascii_case(two),
         };
         self.host.covers(&other.host)
+            && self.schemes.covers(other.schemes)
             && self.ports.covers(&other.ports)
             && covers_all(self.methods.as_deref(), other.methods.as_deref(), same)
             && covers_all(self.paths.as_deref(), other.paths.as_deref(), PathGlob::covers)
@@ -154,6 +181,24 @@ fn covers_all<T>(mine: Option<&[T]>, others: Option<&[T]>, covers: impl Fn(&T, &
         (None, _) => true,
         (Some(_), None) => false,
         (Some(mine), Some(others)) => others.iter().all(|other| mine.iter().any(|one| covers(one, other))),
+    }
+}
+
+impl Schemes {
+    pub(super) fn contains(self, scheme: Scheme) -> bool {
+        match self {
+            Self::Any => true,
+            Self::Only(only) => only == scheme,
+        }
+    }
+
+    /// Each of them.
+    pub(super) fn each(self) -> impl Iterator<Item = Scheme> {
+        [Scheme::Https, Scheme::Http, Scheme::Tcp].into_iter().filter(move |scheme| self.contains(*scheme))
+    }
+
+    fn covers(self, other: Self) -> bool {
+        self == Self::Any || self == other
     }
 }
 

@@ -3,10 +3,10 @@
 
 use std::collections::HashMap;
 
-use crate::types::{Authority, Host};
+use crate::types::{Authority, Destination, Host, Scheme};
 
 use super::pattern::HostPattern;
-use super::rule::{Action, Asked, Miss, Rule};
+use super::rule::{Action, Asked, Miss, Rule, Schemes};
 
 /// The rules, with an index by host.
 #[derive(Debug, Default)]
@@ -14,6 +14,7 @@ pub struct RuleSet {
     rules: Vec<Rule>,
     exact: HashMap<Host, Vec<usize>>,
     below: HashMap<Box<str>, Vec<usize>>,
+    denying: bool,
 }
 
 impl RuleSet {
@@ -27,6 +28,7 @@ impl RuleSet {
             };
             indexes.push(index);
         }
+        set.denying = rules.iter().any(|rule| rule.action == Action::Deny);
         set.rules = rules;
         set
     }
@@ -50,20 +52,29 @@ impl RuleSet {
     }
 
     /// The rule that closes a destination whatever is asked of it, if one does.
-    pub(super) fn closing<'a>(&'a self, host: &Host, port: u16) -> Option<&'a Rule> {
-        let closes = |rule: &&Rule| rule.action == Action::Deny && rule.is_whole() && rule.ports.contains(port);
-        self.of_host(host).find(closes)
+    pub(super) fn closing<'a>(&'a self, host: &Host, port: u16, scheme: Scheme) -> Option<&'a Rule> {
+        self.of_host(host).find(|rule| rule.closes(scheme) && rule.ports.contains(port))
     }
 
     /// A rule that permits something of a destination, if one does.
-    pub(super) fn opening<'a>(&'a self, authority: &Authority) -> Option<&'a Rule> {
-        let opens = |rule: &&Rule| rule.action == Action::Allow && rule.ports.contains(authority.port);
-        self.of_host(&authority.host).find(opens)
+    pub(super) fn opening<'a>(&'a self, authority: &Authority, scheme: Scheme) -> Option<&'a Rule> {
+        self.of_host(&authority.host).find(|rule| rule.opens(scheme) && rule.ports.contains(authority.port))
     }
 
-    /// Whether a rule that `asked` is true for, of those for a host and a port, looks at paths.
-    pub(super) fn look_at_path(&self, host: &Host, port: u16, asked: impl Fn(&Rule) -> bool) -> bool {
-        self.of_host(host).any(|rule| rule.paths.is_some() && rule.ports.contains(port) && asked(rule))
+    /// Whether a rule that `asked` is true for, of those for a host, a port and a scheme, looks at paths.
+    pub(super) fn look_at_path(&self, host: &Host, to: &Destination, asked: impl Fn(&Rule) -> bool) -> bool {
+        let about = |rule: &&Rule| rule.ports.contains(to.authority.port) && rule.schemes.contains(to.scheme);
+        self.of_host(host).filter(about).any(|rule| rule.paths.is_some() && asked(rule))
+    }
+
+    /// Whether a rule for a host and a port looks at requests, so that they have to be seen.
+    pub(super) fn look_inside(&self, host: &Host, port: u16) -> bool {
+        self.of_host(host).any(|rule| !rule.is_whole() && rule.ports.contains(port))
+    }
+
+    /// Whether any rule denies anything.
+    pub(super) fn deny_any(&self) -> bool {
+        self.denying
     }
 
     /// The first rule of this action that applies to a request.
@@ -86,17 +97,21 @@ impl RuleSet {
         by_method.or(first)
     }
 
-    /// Whether a rule closes every port of a name.
-    pub(super) fn close_all(&self, host: &Host) -> bool {
-        let closes = |rule: &Rule| rule.action == Action::Deny && rule.is_whole() && rule.ports.listed().is_none();
-        self.of_host(host).any(closes)
+    /// Whether rules close every port of a name, for each of these schemes.
+    pub(super) fn close_all(&self, host: &Host, schemes: Schemes) -> bool {
+        let closed = |scheme| self.of_host(host).any(|rule| rule.closes(scheme) && rule.ports.listed().is_none());
+        schemes.each().all(closed)
     }
 
-    /// Whether an allow rule permits something on a port of this host that no rule closes.
-    pub(super) fn open_any(&self, host: &Host) -> bool {
-        let ports = self.of_host(host).filter(|rule| rule.action == Action::Allow);
-        let mut ports = ports.flat_map(|rule| rule.ports.listed().unwrap_or_default());
-        ports.any(|port| self.closing(host, *port).is_none())
+    /// Whether an allow rule permits something of this host that no rule closes, by one of these schemes.
+    pub(super) fn open_any(&self, host: &Host, schemes: Schemes) -> bool {
+        schemes.each().any(|scheme| {
+            let open = |rule: &Rule| match rule.ports.listed() {
+                Some(ports) => ports.iter().any(|port| self.closing(host, *port, scheme).is_none()),
+                None => !self.close_all(host, Schemes::Only(scheme)),
+            };
+            self.of_host(host).filter(|rule| rule.opens(scheme)).any(open)
+        })
     }
 
     /// Every port that an allow rule names.

@@ -8,7 +8,7 @@ use super::egress::{EgressMode, EgressPolicy};
 use super::mistake::{At, Warning};
 use super::network::{Network, NetworkMode};
 use super::pattern::HostPattern;
-use super::rule::{Action, Rule};
+use super::rule::{Action, Rule, Schemes};
 use super::rules::RuleSet;
 
 /// With how many rules of one host a rule is compared, so that a long list for one host is still checked at once.
@@ -23,7 +23,7 @@ pub(super) fn warn(policy: &Policy, hosts: &[At<Authority>], warnings: &mut Vec<
         warnings.extend(why.map(|what| Warning { place: rule.place.clone(), what }));
     }
     for host in hosts {
-        if let Some(rule) = rules.closing(&host.value.host, host.value.port) {
+        if let Some(rule) = rules.closing(&host.value.host, host.value.port, Scheme::Https) {
             let what = format!("{} is listed in vain: the deny rule at {} closes it", host.value, rule.place);
             warnings.push(Warning { place: host.place.clone(), what });
         }
@@ -60,6 +60,9 @@ fn permitted_anyway(network: &Network, rule: &Rule) -> Option<String> {
         return Some("this rule changes nothing: network mode all permits every host whole".to_owned());
     }
     let HostPattern::Exact(host) = &rule.host else { return None };
+    if rule.schemes != Schemes::Only(Scheme::Https) {
+        return None;
+    }
     let listed = |port: &u16| network.grant(&Authority::new(host.clone(), *port), Scheme::Https).is_ok();
     let ports = rule.ports.listed().unwrap_or_default();
     let hint = if rule.is_whole() { "" } else { "; take the host out of `hosts` to have the rule decide" };

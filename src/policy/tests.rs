@@ -38,7 +38,7 @@ fn the_default_permits_nothing() {
     let policy = Policy::default();
     assert_eq!(code(&policy, &to("a.test", Scheme::Https)), "host_not_listed");
     assert!(!policy.may_resolve(&HostName::parse("a.test").unwrap()));
-    assert!(policy.check_addresses(&authority("a.test"), &[IpAddr::from([10, 0, 0, 1])], &[]).is_err());
+    assert!(policy.check_addresses(&authority("a.test"), Scheme::Https, &[IpAddr::from([10, 0, 0, 1])], &[]).is_err());
     assert_eq!(policy.network_mode(), NetworkMode::None);
 }
 
@@ -65,11 +65,11 @@ fn listed_hosts_are_https_only() {
 }
 
 #[test]
-fn all_permits_every_name_over_https_but_the_machine_itself() {
+fn all_permits_every_name_but_the_machine_itself() {
     let policy = Policy::new(Network::all(), EgressPolicy::allow_all(), true, Vec::new());
     assert_eq!(policy.destination(&to("x.test:1234", Scheme::Https)), Ok(Grant::NetworkAll));
     for scheme in [Scheme::Http, Scheme::Tcp] {
-        assert_eq!(code(&policy, &to("x.test:80", scheme)), "https_only", "{scheme}");
+        assert_eq!(policy.destination(&to("x.test:80", scheme)), Ok(Grant::NetworkAll), "{scheme}");
     }
     for name in ["localhost", "LOCALHOST.", "x.localhost", "localhost.localdomain", "ip6-localhost"] {
         assert_eq!(code(&policy, &to(name, Scheme::Https)), "local_name", "{name}");
@@ -95,13 +95,14 @@ fn egress_permits_by_the_dialled_address() {
     let by_address = Ok(Grant::Egress { entry: "198.41.0.0/24".to_owned() });
     assert_eq!(policy.destination(&dialled("other.test", "198.41.0.4")), by_address);
     assert_eq!(policy.destination(&to("198.41.0.4:5432", Scheme::Https)), by_address);
-    assert_eq!(code(&policy, &to("198.41.0.4:5432", Scheme::Tcp)), "https_only");
+    assert_eq!(policy.destination(&to("198.41.0.4:5432", Scheme::Tcp)), by_address);
     assert_eq!(code(&policy, &dialled("other.test", "198.41.1.4")), "host_not_listed");
     assert_eq!(code(&policy, &to("other.test", Scheme::Https)), "host_not_listed");
     let entry = authority("a.test");
     assert_eq!(policy.destination(&dialled("a.test", "198.41.0.4")), Ok(Grant::Host { entry }));
     let plain = Destination { scheme: Scheme::Http, ..dialled("a.test:80", "198.41.0.4") };
-    assert_eq!(code(&policy, &plain), "https_only");
+    assert_eq!(policy.destination(&plain), by_address);
+    assert_eq!(code(&policy, &to("a.test:80", Scheme::Http)), "https_only");
     let elsewhere = dialled("198.41.0.4", "9.9.9.9");
     assert_eq!(code(&policy, &elsewhere), "host_not_listed", "what was dialled counts, not what was said");
 }
@@ -132,8 +133,9 @@ fn bindings_do_not_widen_the_network_and_need_https() {
     assert_eq!(request(&bound(binding()), &to("c.test", Scheme::Https), "/"), Err("host_not_listed"));
     let all = Policy::new(Network::all(), EgressPolicy::block_all(), false, binding());
     assert_eq!(request(&all, &to("c.test", Scheme::Https), "/"), Ok(vec![0]));
-    assert_eq!(request(&all, &to("c.test:80", Scheme::Http), "/"), Err("https_only"));
-    assert_eq!(request(&all, &to("c.test", Scheme::Tcp), "/"), Err("https_only"));
+    assert_eq!(request(&all, &to("c.test:80", Scheme::Http), "/"), Ok(vec![]));
+    assert_eq!(request(&all, &to("c.test", Scheme::Http), "/"), Ok(vec![]));
+    assert_eq!(request(&all, &to("c.test", Scheme::Tcp), "/"), Ok(vec![]));
 }
 
 #[test]
@@ -168,4 +170,73 @@ fn ports_are_those_that_are_named() {
 fn a_policy_is_shared_by_threads() {
     fn shared<T: Send + Sync + 'static>() {}
     shared::<Policy>();
+}
+
+/// What is passed on unread: from a policy's rules to the answers for a connection, and for TLS that names its host.
+#[test]
+fn what_is_passed_on_unread() {
+    let relayed = |entry: Result<Entry, Denial>| match entry {
+        Ok(Entry::Relay(_)) => "relay",
+        Ok(Entry::Look { other: Some(_) }) => "look or relay",
+        Ok(Entry::Look { other: None }) => "look",
+        Err(_) => "no",
+    };
+    const BIND: &str =
+        "[[header_bindings]]\nhost = \"b.test\"\nheader = \"X\"\nsecret_name = \"K\"\n[secrets.K]\nenv = \"K\"";
+    let rule = |rest: &str| format!("[[network.rules]]\nhost = \"db.test\"\n{rest}\n");
+    let tcp = rule("action = \"allow\"\nscheme = \"tcp\"\nports = [443]");
+    let any = rule("action = \"allow\"\nscheme = \"any\"\nports = \"all\"");
+    let https = rule("action = \"allow\"");
+    let denied = |rest: &str| rule(&format!("action = \"deny\"\n{rest}"));
+    let all = "[network]\nmode = \"all\"\n".to_owned();
+    let elsewhere = "[[network.rules]]\nhost = \"evil.test\"\naction = \"deny\"\n";
+    for (name, text, host, wanted) in [
+        ("tcp alone", tcp.clone(), "db.test", ("relay", true)),
+        ("tcp on another port", tcp.clone(), "db.test:5432", ("no", false)),
+        ("tcp and https", tcp.clone() + &https, "db.test", ("look or relay", false)),
+        ("any", any.clone(), "db.test:22", ("look or relay", false)),
+        ("tcp with a denied path", tcp.clone() + &denied("paths = [\"/x\"]"), "db.test", ("look", false)),
+        ("tcp with denied https", tcp.clone() + &denied("scheme = \"https\""), "db.test", ("look", false)),
+        ("tcp with denied http", tcp.clone() + &denied("scheme = \"http\""), "db.test", ("look", false)),
+        ("tcp and a rule elsewhere", tcp.clone() + elsewhere, "db.test", ("relay", true)),
+        ("denied tcp", any.clone() + &denied("scheme = \"tcp\""), "db.test", ("look", false)),
+        ("all", all.clone(), "db.test", ("relay", true)),
+        ("all, bound elsewhere", all.clone() + BIND, "a.test", ("relay", true)),
+        ("all, bound", all.clone() + BIND, "b.test", ("look", false)),
+        ("all, denied elsewhere", all.clone() + elsewhere, "a.test", ("look or relay", false)),
+        (
+            "all, with a rule that looks",
+            all.clone() + &rule("action = \"allow\"\nmethods = [\"GET\"]"),
+            "db.test",
+            ("look", false),
+        ),
+        ("nothing", String::new(), "db.test", ("no", false)),
+    ] {
+        let file = NamedText { name: "p".to_owned(), text };
+        let policy = load(&[file], &PolicyOptions::default()).unwrap_or_else(|e| panic!("{name}: {e}")).policy;
+        let to = to(host, Scheme::Https);
+        assert_eq!((relayed(policy.entry(&to)), policy.passes_unread(&to).is_some()), wanted, "{name}");
+    }
+}
+
+/// A connection to an address may name a host inside that something is for, so that the name is read first.
+#[test]
+fn a_name_inside_is_read_where_names_matter() {
+    let policy = |text: &str| {
+        let file = NamedText { name: "p".to_owned(), text: text.to_owned() };
+        load(&[file], &PolicyOptions::default()).unwrap().policy
+    };
+    let by_address = Destination { authority: authority("9.9.9.9"), ..dialled("9.9.9.9", "9.9.9.9") };
+    for (text, relay) in [
+        ("network.mode = \"all\"", true),
+        ("egress.mode = \"allow_all\"", true),
+        ("egress.mode = \"allow_all\"\n[network]\nmode = \"allow\"\nhosts = [\"a.test\"]", false),
+        (
+            "network.mode = \"all\"\n[[network.rules]]\nhost = \"a.test\"\naction = \"allow\"\nmethods = [\"GET\"]",
+            false,
+        ),
+    ] {
+        let entry = policy(text).entry(&by_address);
+        assert_eq!(matches!(entry, Ok(Entry::Relay(_))), relay, "{text}");
+    }
 }

@@ -112,6 +112,16 @@ pub enum Denial {
         /// How it was spoken to.
         scheme: Scheme,
     },
+    /// Rules permit it by another scheme.
+    #[error("{authority} may be reached over {permitted}, not over {scheme}")]
+    SchemeNotPermitted {
+        /// What was asked for.
+        authority: Authority,
+        /// How it was spoken to.
+        scheme: Scheme,
+        /// How it may be.
+        permitted: Scheme,
+    },
     /// An address of the destination is blocked.
     #[error("{authority} is at {class}, which is blocked")]
     AddressBlocked {
@@ -156,6 +166,7 @@ impl Denial {
             Self::PathNotPermitted { .. } => "path_not_permitted",
             Self::LocalName { .. } => "local_name",
             Self::HttpsOnly { .. } => "https_only",
+            Self::SchemeNotPermitted { .. } => "scheme_not_permitted",
             Self::AddressBlocked { .. } => "address_blocked",
             Self::NoAddress { .. } => "no_address",
             Self::AmbiguousPath { .. } => "ambiguous_path",
@@ -176,6 +187,12 @@ impl Denial {
                 Some(format!("the path in the paths of the rule at {rule}, or a rule of its own"))
             }
             Self::AddressBlocked { address, .. } => Some(format!("--allow-cidr {address}")),
+            Self::SchemeNotPermitted { authority, scheme, .. } => {
+                let Authority { host, port } = authority;
+                Some(format!(
+                    "[[network.rules]] with host = \"{host}\", scheme = \"{scheme}\", ports = [{port}], action = \"allow\""
+                ))
+            }
             Self::LocalName { .. }
             | Self::HttpsOnly { .. }
             | Self::NoAddress { .. }
@@ -201,6 +218,7 @@ impl Denial {
             Self::NotListed { .. }
             | Self::LocalName { .. }
             | Self::HttpsOnly { .. }
+            | Self::SchemeNotPermitted { .. }
             | Self::AddressBlocked { .. }
             | Self::NoAddress { .. }
             | Self::AmbiguousPath { .. }
@@ -217,6 +235,7 @@ impl Denial {
             Self::NotListed { .. }
             | Self::LocalName { .. }
             | Self::HttpsOnly { .. }
+            | Self::SchemeNotPermitted { .. }
             | Self::AddressBlocked { .. }
             | Self::NoAddress { .. }
             | Self::AmbiguousPath { .. }

@@ -193,9 +193,10 @@ async fn dial(connection: &Connection, key: &Key, fresh: bool) -> Result<Lease, 
 async fn checked_addresses(connection: &Connection, key: &Key) -> Result<CheckedAddrs, Refusal> {
     let policy = &connection.worker.sandbox.policy;
     let resolver = &connection.worker.resolver;
+    let scheme = connection.destination.scheme;
     Ok(match key.dialled {
-        Some(ip) => resolver.check(policy, &key.authority, &[ip])?,
-        None => resolver.resolve(policy, &key.authority).await?,
+        Some(ip) => resolver.check(policy, &key.authority, scheme, &[ip])?,
+        None => resolver.resolve(policy, &key.authority, scheme).await?,
     })
 }
 

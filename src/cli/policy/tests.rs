@@ -218,7 +218,7 @@ fn explain_shows_the_rule_that_decided_and_why_the_others_did_not() {
     assert!(out.contains("at p:2:1, which looks at the path, which is ambiguous\n"), "{out}");
     let (code, out) = ask("GET", "http://api.example.com/v1/x");
     assert_eq!(code, 1);
-    assert!(out.contains("code: https_only") && out.contains("at p:2:1, which is for https\n"), "{out}");
+    assert!(out.contains("code: https_only") && out.contains("at p:2:1, which is for another scheme\n"), "{out}");
     assert!(out.ends_with("not by: 1 rule for another host\n"), "no cure that would not help: {out}");
 }
 

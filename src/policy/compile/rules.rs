@@ -2,12 +2,14 @@
 
 use std::fmt::Display;
 
-use super::super::document::RawRule;
+use crate::types::Scheme;
+
+use super::super::document::{RawPorts, RawRule};
 use super::super::glob::PathGlob;
 use super::super::mistake::{At, Collector, Warning};
 use super::super::network::DEFAULT_PORT;
 use super::super::pattern::HostPattern;
-use super::super::rule::{Action, Ports, Rule, check_method, check_reason};
+use super::super::rule::{Action, Ports, Rule, Schemes, check_method, check_reason};
 
 /// Every rule that is whole; what is wrong with the others goes to `mistakes`.
 pub(super) fn rules(raw: &[RawRule], mistakes: &mut Collector) -> Vec<Rule> {
@@ -46,13 +48,41 @@ fn rule(raw: &RawRule, mistakes: &mut Collector) -> Option<Rule> {
         // Reported where it was read.
         _ => return None,
     };
-    let ports = match (&raw.ports, action) {
-        (Some(ports), _) => Ports::Of(ports.clone()),
-        (None, Action::Allow) => Ports::Of(vec![DEFAULT_PORT]),
-        (None, Action::Deny) => Ports::All,
+    let schemes = match (raw.scheme.as_ref().map(|at| at.value.as_str()), action) {
+        (Some("https"), _) | (None, Action::Allow) => Schemes::Only(Scheme::Https),
+        (Some("http"), _) => Schemes::Only(Scheme::Http),
+        (Some("tcp"), _) => Schemes::Only(Scheme::Tcp),
+        (Some("any"), _) | (None, Action::Deny) => Schemes::Any,
+        // Reported where it was read.
+        (Some(_), _) => return None,
+    };
+    refuse_unseen(raw, action, schemes, mistakes);
+    let ports = match (&raw.ports, action, schemes) {
+        (Some(RawPorts::Of(ports)), _, _) => Ports::Of(ports.clone()),
+        (Some(RawPorts::All), _, _) | (None, Action::Deny, _) => Ports::All,
+        (None, Action::Allow, Schemes::Only(Scheme::Https)) => Ports::Of(vec![DEFAULT_PORT]),
+        (None, Action::Allow, Schemes::Only(Scheme::Http)) => Ports::Of(vec![80]),
+        (None, Action::Allow, Schemes::Only(Scheme::Tcp) | Schemes::Any) => {
+            let hint = "add ports, such as ports = [5432], or ports = \"all\"";
+            mistakes.add(&raw.place, "an allow rule for this scheme needs `ports`", hint);
+            return None;
+        }
     };
     let paths = paths.filter(|paths| !paths.iter().any(PathGlob::is_every));
-    Some(Rule { place: raw.place.clone(), action, host: host?, ports, methods, paths, reason })
+    Some(Rule { place: raw.place.clone(), action, host: host?, schemes, ports, methods, paths, reason })
+}
+
+/// Methods and paths are those of requests, which are not seen in tcp. A deny rule for any scheme has them all the same: it
+/// denies such requests, and keeps the host from being relayed unseen.
+fn refuse_unseen(raw: &RawRule, action: Action, schemes: Schemes, mistakes: &mut Collector) {
+    let unseen = match (action, schemes) {
+        (_, Schemes::Only(Scheme::Tcp)) | (Action::Allow, Schemes::Any) => raw.methods.is_some() || raw.paths.is_some(),
+        (Action::Deny, Schemes::Any) | (_, Schemes::Only(Scheme::Https | Scheme::Http)) => false,
+    };
+    if unseen {
+        let hint = "take them out, or write scheme = \"https\" or scheme = \"http\"";
+        mistakes.add(&raw.place, "tcp has neither methods nor paths", hint);
+    }
 }
 
 fn parsed<T, E: Display>(

@@ -185,7 +185,7 @@ fn nothing_written_permits_nothing() {
         assert!(
             compiled
                 .policy
-                .check_addresses(&parse_entry("a.test").unwrap(), &[IpAddr::from([10, 0, 0, 1])], &[])
+                .check_addresses(&parse_entry("a.test").unwrap(), Scheme::Https, &[IpAddr::from([10, 0, 0, 1])], &[])
                 .is_err()
         );
     }
@@ -224,7 +224,11 @@ fn options_add_to_the_files_and_files_to_each_other() {
     let policy = load(&[one, two], &options).unwrap().policy;
     assert!(["a.test", "b.test", "c.test"].iter().all(|host| policy.network().reaches(host)));
     assert_eq!(policy.bindings().len(), 1, "a repeat is one binding");
-    assert!(policy.check_addresses(&parse_entry("a.test").unwrap(), &[IpAddr::from([10, 0, 0, 1])], &[]).is_ok());
+    assert!(
+        policy
+            .check_addresses(&parse_entry("a.test").unwrap(), Scheme::Https, &[IpAddr::from([10, 0, 0, 1])], &[])
+            .is_ok()
+    );
 }
 
 fn conflict(text: &str, options: PolicyOptions) -> String {

@@ -2,23 +2,32 @@
 
 use toml::de::{DeTable, DeValue};
 
-use super::super::mistake::{At, Place, did_you_mean, quoted};
-use super::{NOT_YET, Reader, Value};
+use super::super::mistake::{At, Place};
+use super::{Reader, Value};
 
 /// A rule with what was given of it.
 #[derive(Debug)]
 pub(in super::super) struct RawRule {
     pub(in super::super) place: Place,
     pub(in super::super) host: Option<At<String>>,
-    pub(in super::super) ports: Option<Vec<u16>>,
+    pub(in super::super) ports: Option<RawPorts>,
+    pub(in super::super) scheme: Option<At<String>>,
     pub(in super::super) methods: Option<Vec<At<String>>>,
     pub(in super::super) paths: Option<Vec<At<String>>>,
     pub(in super::super) action: Option<At<String>>,
     pub(in super::super) reason: Option<At<String>>,
 }
 
+/// The ports of a rule.
+#[derive(Clone, Debug)]
+pub(in super::super) enum RawPorts {
+    All,
+    Of(Vec<u16>),
+}
+
 const KEYS: [&str; 7] = ["host", "ports", "scheme", "methods", "paths", "action", "reason"];
 const ACTIONS: [&str; 2] = ["allow", "deny"];
+const SCHEMES: [&str; 4] = ["https", "http", "tcp", "any"];
 
 impl Reader<'_> {
     pub(super) fn rules(&mut self, value: &Value<'_>) {
@@ -39,13 +48,21 @@ impl Reader<'_> {
 
     fn rule(&mut self, entry: &Value<'_>, table: &DeTable<'_>) {
         let place = self.place_of(entry);
-        let mut raw =
-            RawRule { place, host: None, ports: None, methods: None, paths: None, action: None, reason: None };
+        let mut raw = RawRule {
+            place,
+            host: None,
+            ports: None,
+            scheme: None,
+            methods: None,
+            paths: None,
+            action: None,
+            reason: None,
+        };
         for (key, value) in table {
             match &**key.get_ref() {
                 "host" => raw.host = self.string(value, "host"),
                 "ports" => raw.ports = Some(self.ports(value)),
-                "scheme" => self.scheme(value),
+                "scheme" => raw.scheme = self.word(value, "scheme", &SCHEMES),
                 "methods" => {
                     raw.methods = Some(self.strings(value, "methods", "a rule without it is for every method"))
                 }
@@ -65,31 +82,18 @@ impl Reader<'_> {
         self.document.rules.push(raw);
     }
 
-    /// Plain http and other protocols need a proxy that carries them, so that they are refused by name until it does.
-    fn scheme(&mut self, value: &Value<'_>) {
-        let Some(scheme) = self.string(value, "scheme") else { return };
-        match scheme.value.as_str() {
-            "https" => {}
-            "http" | "tcp" => {
-                let what = format!("scheme {} is not supported by this version", quoted(&scheme.value));
-                self.mistakes.add(&scheme.place, what, NOT_YET);
-            }
-            word => {
-                let what = format!("{} is not a value of `scheme`", quoted(word));
-                self.mistakes.add(&scheme.place, what, did_you_mean(word, &["https"]));
-            }
+    /// `all`, or a list of at least one port.
+    fn ports(&mut self, value: &Value<'_>) -> RawPorts {
+        if value.get_ref().as_str() == Some("all") {
+            return RawPorts::All;
         }
-    }
-
-    /// A list of at least one port.
-    fn ports(&mut self, value: &Value<'_>) -> Vec<u16> {
         let Some(array) = value.get_ref().as_array() else {
-            self.wrong_type(value, "ports", "a list of numbers: [443]");
-            return Vec::new();
+            self.wrong_type(value, "ports", "a list of numbers, such as [443], or \"all\"");
+            return RawPorts::Of(Vec::new());
         };
         if array.is_empty() {
             let place = self.place_of(value);
-            let hint = "take it out; an allow rule without it is for port 443, a deny rule for every port";
+            let hint = "take it out; without it an https rule is for port 443, an http rule for 80, a deny rule for every port";
             self.mistakes.add(&place, "`ports` is empty", hint);
         }
         let mut ports = Vec::new();
@@ -105,7 +109,7 @@ impl Reader<'_> {
         }
         ports.sort_unstable();
         ports.dedup();
-        ports
+        RawPorts::Of(ports)
     }
 }
 

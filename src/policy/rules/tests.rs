@@ -5,7 +5,7 @@ use super::super::options::PolicyOptions;
 use super::super::{Denial, Grant, Place, Policy};
 use crate::types::{Authority, Destination, Host, HostName, RequestFacts, Scheme};
 
-/// One rule a line, so that its line is its name: `allow|deny HOST [ports=443,8443] [methods=GET] [paths=/v1/**]`. What
+/// One rule a line, so that its line is its name: `allow|deny HOST [scheme=tcp] [ports=443,8443] [methods=GET] [paths=/v1/**]`. What
 /// stands before an empty line is the policy's head, of one line.
 fn policy(text: &str) -> Policy {
     let (head, rules) = text.trim().split_once("\n\n").unwrap_or(("", text.trim()));
@@ -16,6 +16,10 @@ fn policy(text: &str) -> Policy {
         rows += &format!("{{ action = \"{}\", host = \"{}\"", words.next().unwrap(), words.next().unwrap());
         for word in words {
             let (key, values) = word.split_once('=').unwrap();
+            if key == "scheme" || values == "all" {
+                rows += &format!(", {key} = \"{values}\"");
+                continue;
+            }
             let quoted = values.split(',').map(|v| if key == "ports" { v.to_owned() } else { format!("\"{v}\"") });
             rows += &format!(", {key} = [{}]", quoted.collect::<Vec<_>>().join(", "));
         }
@@ -87,7 +91,54 @@ const SPECIFIC: &str = "deny *.a.test\ndeny *.x.a.test\ndeny y.x.a.test\nallow z
 const SEVERAL: &str = "allow a.test methods=GET paths=/read/**\nallow a.test methods=POST paths=/write/**\ndeny a.test paths=/read/secret/**,/write/secret";
 const EGRESS: &str = "egress.mode = \"allow_all\"\n\ndeny evil.test\ndeny 9.9.9.9\nallow api.test methods=GET\ndeny deny.test methods=PUT";
 
+const HTTP: &str = "allow a.test scheme=http\nallow *.a.test scheme=http ports=8080 methods=GET paths=/v1/**";
+const TCP: &str =
+    "allow db.test scheme=tcp ports=5432\nallow *.db.test scheme=tcp ports=all\nallow 9.9.9.9 scheme=tcp ports=22";
+const ANY: &str = "allow a.test scheme=any ports=all\ndeny a.test scheme=tcp ports=25\ndeny a.test scheme=http paths=/admin/**\ndeny a.test ports=8443";
+
 decides! {
+    http: HTTP, "GET http://a.test/" => "rule 1";
+    http_any_method: HTTP, "POST http://a.test/x" => "rule 1";
+    http_is_not_https: HTTP, "GET https://a.test/" => "host_not_listed";
+    http_is_not_https_on_its_port: HTTP, "GET https://a.test:80/" => "scheme_not_permitted";
+    http_is_not_tcp: HTTP, "GET tcp://a.test:80" => "scheme_not_permitted";
+    http_other_port: HTTP, "GET http://a.test:8080/" => "host_not_listed";
+    http_pattern: HTTP, "GET http://x.a.test:8080/v1/b" => "rule 2";
+    http_pattern_other_method: HTTP, "POST http://x.a.test:8080/v1/b" => "method_not_permitted 2";
+    http_pattern_other_path: HTTP, "GET http://x.a.test:8080/v2" => "path_not_permitted 2";
+    http_pattern_ambiguous_path: HTTP, "GET http://x.a.test:8080/v1/../x" => "ambiguous_path";
+    http_pattern_not_on_80: HTTP, "GET http://x.a.test/v1/b" => "host_not_listed";
+    http_beside_https_denied: "allow a.test scheme=http\ndeny a.test ports=443", "GET http://a.test/" => "rule 1";
+    http_beside_all_denied: "allow a.test scheme=http\ndeny a.test", "GET http://a.test/" => "rule_denied 2";
+    http_denied_by_scheme: "allow a.test scheme=any ports=all\ndeny a.test scheme=http", "GET http://a.test/" => "rule_denied 2";
+    http_denied_leaves_https: "allow a.test scheme=any ports=all\ndeny a.test scheme=http", "GET https://a.test/" => "rule 1";
+    http_dialled_for_a_denied_address: "allow a.test scheme=http\ndeny 9.9.9.9", "GET http://a.test/ by 9.9.9.9" => "rule_denied 2";
+    http_beside_hosts: "network.mode = \"allow\"; network.hosts = [\"a.test\"]\n\nallow a.test scheme=http", "GET http://a.test/" => "rule 1";
+    http_beside_hosts_https: "network.mode = \"allow\"; network.hosts = [\"a.test\"]\n\nallow a.test scheme=http", "GET https://a.test/" => "host";
+    tcp: TCP, "GET tcp://db.test:5432" => "rule 1";
+    tcp_other_port: TCP, "GET tcp://db.test:5433" => "host_not_listed";
+    tcp_is_not_https: TCP, "GET https://db.test:5432/" => "scheme_not_permitted";
+    tcp_is_not_http: TCP, "GET http://db.test:5432/" => "scheme_not_permitted";
+    tcp_pattern_any_port: TCP, "GET tcp://x.db.test:1" => "rule 2";
+    tcp_pattern_not_the_apex: TCP, "GET tcp://db.test:1" => "host_not_listed";
+    tcp_address: TCP, "GET tcp://9.9.9.9:22" => "rule 3";
+    tcp_address_spelled_oddly: TCP, "GET tcp://0x09090909:22" => "rule 3";
+    tcp_address_other_port: TCP, "GET tcp://9.9.9.9:23" => "host_not_listed";
+    tcp_denied: "allow db.test scheme=tcp ports=5432\ndeny db.test", "GET tcp://db.test:5432" => "rule_denied 2";
+    tcp_denied_by_port: "allow *.db.test scheme=tcp ports=all\ndeny x.db.test ports=25", "GET tcp://x.db.test:25" => "rule_denied 2";
+    tcp_under_all: ALL, "GET tcp://a.test:22" => "all";
+    tcp_under_all_denied: ALL, "GET tcp://evil.test:22" => "rule_denied 1";
+    tcp_under_all_denied_path_only: ALL, "GET tcp://only.test:22" => "all";
+    http_under_all: ALL, "GET http://a.test/" => "all";
+    http_under_all_denied: ALL, "GET http://evil.test/" => "rule_denied 1";
+    any_https: ANY, "GET https://a.test:9443/" => "rule 1";
+    any_http: ANY, "GET http://a.test:8080/" => "rule 1";
+    any_tcp: ANY, "GET tcp://a.test:22" => "rule 1";
+    any_tcp_denied: ANY, "GET tcp://a.test:25" => "rule_denied 2";
+    any_http_denied_path: ANY, "GET http://a.test/admin/x" => "rule_denied 3";
+    any_https_not_denied_path: ANY, "GET https://a.test/admin/x" => "rule 1";
+    any_denied_port_tcp: ANY, "GET tcp://a.test:8443" => "rule_denied 4";
+    any_denied_port_https: ANY, "GET https://a.test:8443/" => "rule_denied 4";
     nothing_else: ONE, "GET https://other.test/" => "host_not_listed";
     exact: ONE, "GET https://api.test/" => "rule 1";
     exact_upper_case: ONE, "GET https://API.Test./" => "rule 1";
@@ -182,7 +233,7 @@ decides! {
     deny_path_dots: ALL, "GET https://only.test/x/../admin" => "ambiguous_path";
     deny_path_repeated_slash: ALL, "GET https://only.test//admin" => "ambiguous_path";
     deny_path_other_port: ALL, "GET https://only.test:8443/admin" => "rule_denied 6";
-    deny_path_http: ALL, "GET http://only.test/admin" => "https_only";
+    deny_path_http: ALL, "GET http://only.test/admin" => "rule_denied 6";
     deny_method: ALL, "DELETE https://verbs.test/" => "rule_denied 7";
     deny_method_second: ALL, "PUT https://verbs.test/" => "rule_denied 7";
     deny_method_in_small_letters: ALL, "delete https://verbs.test/" => "rule_denied 7";
@@ -263,13 +314,13 @@ fn answers_are_checked_against_deny_rules() {
     let authority = Authority::parse("x.test", 443).unwrap();
     let check = |answers: &[&str]| {
         let answers: Vec<_> = answers.iter().map(|answer| answer.parse().unwrap()).collect();
-        policy.check_addresses(&authority, &answers, &[]).map_err(|denial| denial.code())
+        policy.check_addresses(&authority, Scheme::Https, &answers, &[]).map_err(|denial| denial.code())
     };
     assert!(check(&["8.8.8.8"]).is_ok());
     assert_eq!(check(&["9.9.9.9"]), Err("rule_denied"));
     assert_eq!(check(&["8.8.8.8", "::ffff:9.9.9.9"]), Err("rule_denied"));
     assert_eq!(check(&["10.0.0.1"]), Err("address_blocked"));
-    let denial = policy.check_addresses(&authority, &["9.9.9.9".parse().unwrap()], &[]).unwrap_err();
+    let denial = policy.check_addresses(&authority, Scheme::Https, &["9.9.9.9".parse().unwrap()], &[]).unwrap_err();
     assert!(matches!(denial, Denial::RuleDenied { authority: named, .. } if named == authority), "no address is named");
 }
 

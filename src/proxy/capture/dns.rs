@@ -1,6 +1,6 @@
 //! DNS inside the sandbox. A permitted name gets its real, checked addresses; a refused one, and a permitted one that has
-//! no address to show, gets an address of its own, so that the connection comes here and is answered readably. Nothing is
-//! looked up for a refused name. Answers fit 512 bytes and are never truncated, since not every resolver asks again.
+//! no address to show, gets an address of its own, so that the connection comes here and is answered readably. So does one
+//! that may be passed on unread: its connections do not say its name. Nothing is looked up for a refused name. Answers fit 512 bytes and are never truncated, since not every resolver asks again.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr};
@@ -15,7 +15,7 @@ use tokio::net::{TcpListener, TcpStream, UdpSocket};
 use tokio::sync::Semaphore;
 
 use crate::dns::ResolveError;
-use crate::types::{Authority, Host, HostName};
+use crate::types::{Authority, Host, HostName, Scheme};
 
 use super::names::Synthetic;
 use super::{accept_one, datagram};
@@ -162,11 +162,11 @@ impl Responder {
         }
         let own_address = || Answer::Addresses(vec![IpAddr::V4(self.names.address(host))]);
         let policy = &self.worker.sandbox.policy;
-        if !policy.may_resolve(host) {
+        if !policy.may_resolve(host) || policy.is_known_by_name_only(host) {
             return own_address();
         }
         let authority = Authority::new(Host::Name(host.clone()), 443);
-        match self.worker.resolver.resolve(policy, &authority).await {
+        match self.worker.resolver.resolve(policy, &authority, Scheme::Https).await {
             Ok(checked) if checked.as_slice().iter().any(|ip| ip.is_loopback()) => own_address(),
             Ok(checked) => Answer::Addresses(checked.as_slice().to_vec()),
             Err(ResolveError::Denied(_)) => own_address(),

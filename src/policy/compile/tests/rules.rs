@@ -20,10 +20,16 @@ mistakes! {
         "dir/p.toml:7:16: \"/a*\": `*` and `**` stand for whole segments\n  hint: write /v1/* or /v1/**, or a star that is meant as itself as %2A",
         "dir/p.toml:7:23: \"/a/../b\": the path is ambiguous: a dot segment\n  hint: write it plainly, such as /v1/**",
         "dir/p.toml:8:10: \"a\\u{1b}b\": the reason holds a character that is not shown\n  hint: write plain text"];
-    rule_for_http: "[[network.rules]]\nhost = \"a.test\"\naction = \"allow\"\nscheme = \"http\"" => [
-        "dir/p.toml:4:10: scheme \"http\" is not supported by this version\n  hint: take it out; a policy is never followed in part"];
-    rule_for_tcp: "[[network.rules]]\nhost = \"a.test\"\naction = \"deny\"\nscheme = \"tcp\"" => [
-        "dir/p.toml:4:10: scheme \"tcp\" is not supported by this version\n  hint: take it out; a policy is never followed in part"];
+    rule_for_tcp_without_ports: "[[network.rules]]\nhost = \"a.test\"\naction = \"allow\"\nscheme = \"tcp\"" => [
+        "dir/p.toml:1:1: an allow rule for this scheme needs `ports`\n  hint: add ports, such as ports = [5432], or ports = \"all\""];
+    rule_for_any_scheme_without_ports: "[[network.rules]]\nhost = \"a.test\"\naction = \"allow\"\nscheme = \"any\"" => [
+        "dir/p.toml:1:1: an allow rule for this scheme needs `ports`\n  hint: add ports, such as ports = [5432], or ports = \"all\""];
+    rule_for_tcp_with_paths: "[[network.rules]]\nhost = \"a.test\"\naction = \"deny\"\nscheme = \"tcp\"\npaths = [\"/v1\"]" => [
+        "dir/p.toml:1:1: tcp has neither methods nor paths\n  hint: take them out, or write scheme = \"https\" or scheme = \"http\""];
+    rule_for_any_scheme_with_methods: "[[network.rules]]\nhost = \"a.test\"\naction = \"allow\"\nscheme = \"any\"\nports = [443]\nmethods = [\"GET\"]" => [
+        "dir/p.toml:1:1: tcp has neither methods nor paths\n  hint: take them out, or write scheme = \"https\" or scheme = \"http\""];
+    rule_for_any_port_by_another_word: "[[network.rules]]\nhost = \"a.test\"\naction = \"deny\"\nports = \"any\"" => [
+        "dir/p.toml:4:9: `ports` cannot be of type string\n  hint: it takes a list of numbers, such as [443], or \"all\""];
     rule_for_another_scheme: "[[network.rules]]\nhost = \"a.test\"\naction = \"allow\"\nscheme = \"htps\"" => [
         "dir/p.toml:4:10: \"htps\" is not a value of `scheme`\n  hint: did you mean `https`?"];
     rule_with_a_bare_star: "[[network.rules]]\nhost = \"*\"\naction = \"deny\"" => [
@@ -37,7 +43,7 @@ mistakes! {
     rule_of_wrong_type: "[network]\nrules = [\"a.test\"]" => [
         "dir/p.toml:2:10: `network.rules` cannot be of type string\n  hint: it takes tables, each under [[network.rules]]"];
     ports_of_wrong_type: "[[network.rules]]\nhost = \"a.test\"\naction = \"allow\"\nports = 443" => [
-        "dir/p.toml:4:9: `ports` cannot be of type integer\n  hint: it takes a list of numbers: [443]"];
+        "dir/p.toml:4:9: `ports` cannot be of type integer\n  hint: it takes a list of numbers, such as [443], or \"all\""];
     methods_of_wrong_type: "[[network.rules]]\nhost = \"a.test\"\naction = \"allow\"\nmethods = \"GET\"" => [
         "dir/p.toml:4:11: `methods` cannot be of type string\n  hint: it takes a list of texts: [\"…\"]"];
     mode_allow_with_rules_needs_hosts: "[network]\nmode = \"allow\"\n[[network.rules]]\nhost = \"a.test\"\naction = \"allow\"" => [
