@@ -105,7 +105,19 @@ impl TrustFs for HostFs {
     }
 }
 
-/// What to put where so that clients trust the authority `ca_pem` (the same as `ca_der`) besides those they trusted before.
+/// What clients are to trust besides what they trusted before.
+#[derive(Debug)]
+pub struct Authorities<'a> {
+    /// The sandbox's own authority, as PEM.
+    pub pem: &'a str,
+    /// The same as DER.
+    pub der: &'a [u8],
+    /// PEM texts of what upstreams may chain to: TLS that is passed on unread shows their own certificates. One that cannot
+    /// be read is left out here, and named where upstreams are verified.
+    pub upstream: Vec<&'a [u8]>,
+}
+
+/// What to put where so that clients trust these authorities besides those they trusted before.
 ///
 /// `dir` is where the files will stand inside; it holds no white space. `read_env` is asked for `SSL_CERT_FILE`, whose file
 /// the bundle then starts from, and for `JAVA_TOOL_OPTIONS`, which goes into the sandbox with an option added: answer
@@ -118,8 +130,7 @@ impl TrustFs for HostFs {
 /// # Errors
 /// [`TrustError::Bundle`] names a bundle that can be read and holds no, or a broken, certificate.
 pub fn plan(
-    ca_pem: &str,
-    ca_der: &[u8],
+    authorities: &Authorities<'_>,
     dir: &Path,
     read_env: &dyn Fn(&str) -> Option<OsString>,
     fs: &dyn TrustFs,
@@ -129,11 +140,14 @@ pub fn plan(
         Some((path, bytes)) => Bundle::parse(&bytes).map_err(|reason| TrustError::Bundle { path, reason })?,
         None => Bundle::default(),
     };
-    bundle.add(ca_pem, ca_der);
+    let mut ours = Bundle::default();
+    ours.push(authorities.pem.trim_end().as_bytes(), CertificateDer::from(authorities.der.to_vec()));
+    authorities.upstream.iter().filter_map(|text| Bundle::parse(text).ok()).for_each(|more| ours.append(&more));
+    bundle.append(&ours);
     let mut plan = TrustPlan {
         files: vec![
             TrustFile { name: BUNDLE.to_owned(), bytes: bundle.pem },
-            TrustFile { name: CA_ONLY.to_owned(), bytes: ca_pem.as_bytes().to_vec() },
+            TrustFile { name: CA_ONLY.to_owned(), bytes: ours.pem },
             TrustFile { name: JAVA.to_owned(), bytes: jks::trust_store(&bundle.certificates) },
         ],
         ..TrustPlan::default()
@@ -187,6 +201,8 @@ fn find_bundle(
 #[derive(Default)]
 struct Bundle {
     pem: Vec<u8>,
+    /// Where the PEM of each certificate ends.
+    ends: Vec<usize>,
     certificates: Vec<CertificateDer<'static>>,
 }
 
@@ -194,7 +210,7 @@ impl Bundle {
     fn parse(text: &[u8]) -> Result<Self, String> {
         const BEGIN: &[u8] = b"-----BEGIN CERTIFICATE-----";
         const END: &[u8] = b"-----END CERTIFICATE-----";
-        let mut bundle = Self { pem: Vec::with_capacity(text.len() + 1024), certificates: Vec::new() };
+        let mut bundle = Self { pem: Vec::with_capacity(text.len() + 1024), ..Self::default() };
         let end = memmem::Finder::new(END);
         let mut rest = text;
         while let Some(start) = memmem::find(rest, BEGIN) {
@@ -204,20 +220,27 @@ impl Bundle {
             let block = &body[..length];
             let der = decoded(&block[BEGIN.len()..length - END.len()]).filter(|der| is_der_sequence(der));
             let der = der.ok_or_else(|| format!("has a broken certificate, number {number}"))?;
-            bundle.certificates.push(CertificateDer::from(der));
-            bundle.pem.extend_from_slice(block);
-            bundle.pem.push(b'\n');
+            bundle.push(block, CertificateDer::from(der));
             rest = &body[length..];
         }
         if bundle.certificates.is_empty() { Err("holds no certificate".to_owned()) } else { Ok(bundle) }
     }
 
-    fn add(&mut self, pem: &str, der: &[u8]) {
-        if self.certificates.iter().any(|known| known.as_ref() == der) {
-            return;
+    /// Takes in what it does not have yet.
+    fn append(&mut self, other: &Self) {
+        let starts = std::iter::once(&0).chain(&other.ends);
+        for ((start, end), certificate) in starts.zip(&other.ends).zip(&other.certificates) {
+            if !self.certificates.contains(certificate) {
+                self.push(other.pem[*start..*end].trim_ascii_end(), certificate.clone());
+            }
         }
-        self.pem.extend_from_slice(pem.as_bytes());
-        self.certificates.push(CertificateDer::from(der.to_vec()));
+    }
+
+    fn push(&mut self, pem: &[u8], certificate: CertificateDer<'static>) {
+        self.pem.extend_from_slice(pem);
+        self.pem.push(b'\n');
+        self.ends.push(self.pem.len());
+        self.certificates.push(certificate);
     }
 }
 

@@ -16,7 +16,7 @@ fi
 
 # program:package
 programs="curl:curl h2load:nghttp2-client git:git wget:wget python3:python3 pip3:python3-pip node:nodejs npm:npm gh:gh
-    java:default-jdk-headless openssl:openssl ip:iproute2 ps:procps setsid:util-linux setpriv:util-linux tinyproxy:tinyproxy-bin
+    java:default-jdk-headless openssl:openssl ip:iproute2 ps:procps setsid:util-linux setpriv:util-linux tinyproxy:tinyproxy-bin psql:postgresql
     nsenter:util-linux bwrap:bubblewrap cc:build-essential make:build-essential"
 # module:package, of the distribution's own Python
 modules="requests:python3-requests httpx:python3-httpx aiohttp:python3-aiohttp h2:python3-h2"

@@ -3,7 +3,7 @@
 use crate::types::{Authority, Destination, Host, HostName, Scheme};
 
 use super::rule::Schemes;
-use super::{Denial, Grant, NetworkMode, Policy, hosts_of};
+use super::{Denial, EgressMode, Grant, NetworkMode, Policy, hosts_of};
 
 /// How a connection is taken before anything of it was read.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -50,6 +50,12 @@ impl Policy {
                 self.destination(&tcp).ok().filter(|_| !self.must_see(destination))
             }
         }
+    }
+
+    /// Whether TLS may pass unread at all, so that its ClientHello is worth a look of its own.
+    pub fn may_pass_tls_unread(&self) -> bool {
+        let by_network = self.network.mode() == NetworkMode::All || self.egress.mode() != EgressMode::BlockAll;
+        by_network || self.rules.relay_any()
     }
 
     /// Whether a name has to keep its connections known by it: what is passed on unread does not say a name.

@@ -15,6 +15,7 @@ pub struct RuleSet {
     exact: HashMap<Host, Vec<usize>>,
     below: HashMap<Box<str>, Vec<usize>>,
     denying: bool,
+    relaying: bool,
 }
 
 impl RuleSet {
@@ -29,6 +30,7 @@ impl RuleSet {
             indexes.push(index);
         }
         set.denying = rules.iter().any(|rule| rule.action == Action::Deny);
+        set.relaying = rules.iter().any(|rule| rule.opens(Scheme::Tcp));
         set.rules = rules;
         set
     }
@@ -70,6 +72,11 @@ impl RuleSet {
     /// Whether a rule for a host and a port looks at requests, so that they have to be seen.
     pub(super) fn look_inside(&self, host: &Host, port: u16) -> bool {
         self.of_host(host).any(|rule| !rule.is_whole() && rule.ports.contains(port))
+    }
+
+    /// Whether any rule permits tcp.
+    pub(super) fn relay_any(&self) -> bool {
+        self.relaying
     }
 
     /// Whether any rule denies anything.

@@ -41,8 +41,8 @@ pub fn agree<B>(connection: &Connection, request: &Request<B>) -> Result<(), Ref
     }
     let port = if connection.destination.scheme == Scheme::Http { 80 } else { 443 };
     let check = |asked: &str| {
-        // Most often it is spelt as the proxy spells it, which needs no parsing. A port that is left out is 443 there.
-        if port == 443 && connection.host_value == asked {
+        // Most often it is spelt as the proxy spells it, which needs no parsing.
+        if connection.host_value == asked {
             return Ok(());
         }
         match Authority::parse(asked, port) {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use hyper::server::conn::{http1, http2};
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
@@ -12,64 +12,181 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio_rustls::LazyConfigAcceptor;
 
-use crate::types::{Host, Scheme};
+use crate::policy::{Entry, Grant};
+use crate::types::{Destination, Host, Scheme};
 
 use super::capture::guard::{Guard, HEAD_MAX, HEADERS_MAX, RawSwitch};
 use super::refusal::Refusal;
+use super::relay::{self, Failure};
 use super::stream::Prefixed;
 use super::{Connection, handle, identity};
 
 /// For the first bytes and for the TLS handshake.
 const HELLO_TIME: Duration = Duration::from_secs(10);
+/// How long a client that may speak anything is waited for before its upstream is dialled.
+const SILENCE: Duration = Duration::from_millis(250);
+/// The longest ClientHello: one handshake message with its record headers (RFC 8446 section 4).
+const HELLO_MAX: usize = 128 * 1024;
 /// For one HTTP/1 head, an idle connection's wait for its next one included.
-const HEAD_TIME: Duration = Duration::from_secs(75);
+pub const HEAD_TIME: Duration = Duration::from_secs(75);
 /// Requests at a time on one HTTP/2 connection.
 const STREAMS: u32 = 256;
 const STREAM_WINDOW: u32 = 1024 * 1024;
 const CONNECTION_WINDOW: u32 = 4 * 1024 * 1024;
 
-/// Serves a connection of which nothing has been judged yet but where it goes. What it speaks is told by its first byte,
-/// never by its port: TLS, HTTP, or something that is refused.
-pub async fn serve(mut connection: Connection, early: Bytes, mut io: TcpStream) {
-    let Some(early) = first_bytes(&mut io, early).await else {
-        return note(&connection, &Refusal::Malformed("it sent nothing within 10 seconds".into()), Scheme::Tcp).await;
-    };
-    match early.first() {
-        Some(0x16) => serve_tls(connection, Prefixed::new(early, io)).await,
-        Some(b'A'..=b'Z') => {
-            connection.destination.scheme = Scheme::Http;
-            serve_http1(Arc::new(connection), Prefixed::new(early, io)).await;
+/// Serves a connection of which nothing has been judged yet but where it goes. What it speaks is told by its first bytes,
+/// never by its port: TLS, HTTP, or something that only a policy that permits tcp lets pass. Where that is permitted and
+/// nothing else is, they are not looked at.
+pub async fn serve(connection: Connection, early: Bytes, io: TcpStream) {
+    match connection.worker.sandbox.policy.entry(&connection.destination) {
+        Ok(Entry::Relay(grant)) => {
+            let passed = pass_on(&connection.speaking(Scheme::Tcp), grant, early, io).await;
+            if let Err((failure, early, io)) = passed {
+                look(connection, Some(failure), early, io).await;
+            }
         }
-        Some(_) => {
-            connection.destination.scheme = Scheme::Tcp;
-            let refusal = match connection.worker.sandbox.policy.destination(&connection.destination) {
-                Err(denial) => Refusal::from(denial),
-                Ok(_) => Refusal::Malformed("it speaks neither TLS nor HTTP".into()),
-            };
-            note(&connection, &refusal, Scheme::Tcp).await;
-        }
-        // A connection that is closed again unused asked for nothing.
-        None => {}
+        Ok(Entry::Look { other: Some(grant) }) => look_or_relay(connection, grant, early, io).await,
+        Ok(Entry::Look { other: None }) | Err(_) => look(connection, None, early, io).await,
     }
 }
 
-async fn first_bytes(io: &mut TcpStream, early: Bytes) -> Option<Bytes> {
+/// Passes a connection on unread, or gives it back with why that cannot be.
+async fn pass_on(
+    connection: &Connection,
+    grant: Grant,
+    early: Bytes,
+    io: TcpStream,
+) -> Result<(), (Failure, Bytes, TcpStream)> {
+    match relay::dial(connection, grant).await {
+        Ok(joint) => {
+            relay::join(connection, joint, early, io).await;
+            Ok(())
+        }
+        Err(failure) => Err((failure, early, io)),
+    }
+}
+
+/// Serves what can be seen. Where a connection should have passed unread and could not, those who speak TLS or HTTP are told
+/// why in that; others only see their connection end.
+async fn look(connection: Connection, unread: Option<Failure>, early: Bytes, mut io: TcpStream) {
+    let patience = if unread.is_some() { SILENCE } else { HELLO_TIME };
+    let early = first_bytes(&mut io, early, patience).await;
+    let refusal = match early.as_deref().map(Speech::of) {
+        Some(Speech::Tls) => return serve_tls(connection, early.unwrap_or_default(), io).await,
+        Some(Speech::Http) => return serve_http(connection, early.unwrap_or_default(), io).await,
+        spoke => match (unread, spoke) {
+            (Some(Failure::Failed(_)), _) => return,
+            (Some(Failure::Refused(refusal)), _) => refusal,
+            // A connection that is closed again unused asked for nothing.
+            (None, Some(Speech::Nothing)) => return,
+            (None, None) => Refusal::Malformed("it sent nothing within 10 seconds".into()),
+            (None, Some(Speech::Tls | Speech::Http | Speech::Other)) => {
+                let destination = Destination { scheme: Scheme::Tcp, ..connection.destination.clone() };
+                let permitted = connection.worker.sandbox.policy.destination(&destination);
+                let unreadable = |_| Refusal::Malformed("it speaks neither TLS nor HTTP".into());
+                permitted.map_or_else(Refusal::from, unreadable)
+            }
+        },
+    };
+    note(&connection, &refusal, Scheme::Tcp).await;
+}
+
+/// Where a client is silent, the upstream is dialled, since it may be that which speaks first.
+async fn look_or_relay(connection: Connection, grant: Grant, early: Bytes, mut io: TcpStream) {
+    let opaque = connection.speaking(Scheme::Tcp);
+    let Some(early) = first_bytes(&mut io, early, SILENCE).await else {
+        let joint = match relay::dial(&opaque, grant).await {
+            Ok(joint) => joint,
+            Err(failure) => return look(connection, Some(failure), Bytes::new(), io).await,
+        };
+        let early = tokio::select! {
+            _ = joint.server.readable() => Bytes::new(),
+            early = first_bytes(&mut io, Bytes::new(), Duration::MAX) => early.unwrap_or_default(),
+        };
+        return match Speech::of(&early) {
+            Speech::Other | Speech::Nothing => relay::join(&opaque, joint, early, io).await,
+            Speech::Tls | Speech::Http => {
+                drop(joint);
+                look(connection, None, early, io).await;
+            }
+        };
+    };
+    match Speech::of(&early) {
+        Speech::Other => {
+            if let Err((failure, early, io)) = pass_on(&opaque, grant, early, io).await {
+                look(connection, Some(failure), early, io).await;
+            }
+        }
+        Speech::Tls | Speech::Http | Speech::Nothing => look(connection, None, early, io).await,
+    }
+}
+
+/// What the first bytes of a client are.
+enum Speech {
+    Tls,
+    Http,
+    Other,
+    Nothing,
+}
+
+impl Speech {
+    /// HTTP is a method in capitals and a space, or as much of that as there is: not what ssh, for one, begins with.
+    fn of(early: &[u8]) -> Self {
+        let word = early.iter().take_while(|byte| byte.is_ascii_uppercase() || matches!(byte, b'-' | b'_')).count();
+        match early.first() {
+            None => Self::Nothing,
+            Some(0x16) => Self::Tls,
+            Some(b'A'..=b'Z') if early.get(word).is_none_or(|byte| *byte == b' ') => Self::Http,
+            Some(_) => Self::Other,
+        }
+    }
+}
+
+/// What was read already, else what comes first; none when nothing comes in time, empty when the client has ended.
+async fn first_bytes(io: &mut TcpStream, early: Bytes, patience: Duration) -> Option<Bytes> {
     if !early.is_empty() {
         return Some(early);
     }
-    let mut buffer = vec![0; 2048];
-    match tokio::time::timeout(HELLO_TIME, io.read(&mut buffer)).await {
-        Ok(Ok(read)) => {
-            buffer.truncate(read);
-            Some(buffer.into())
-        }
-        Ok(Err(_)) => Some(Bytes::new()),
-        Err(_) => None,
+    // Nothing is read until there is something, so that a wait which is given up has lost no bytes.
+    match tokio::time::timeout(patience, io.readable()).await {
+        Ok(_) => {}
+        Err(_) => return None,
     }
+    let mut buffer = vec![0; 2048];
+    let read = io.read(&mut buffer).await.unwrap_or(0);
+    buffer.truncate(read);
+    Some(buffer.into())
 }
 
-async fn serve_tls(mut connection: Connection, io: Prefixed) {
-    let refused = match tokio::time::timeout(HELLO_TIME, accept(&mut connection, io)).await {
+async fn serve_http(connection: Connection, early: Bytes, io: TcpStream) {
+    let connection = connection.speaking(Scheme::Http);
+    let (early, io) = match connection.worker.sandbox.policy.passes_unread(&connection.destination) {
+        Some(grant) => match pass_on(&connection.speaking(Scheme::Tcp), grant, early, io).await {
+            Ok(()) => return,
+            Err((_, early, io)) => (early, io),
+        },
+        None => (early, io),
+    };
+    serve_http1(Arc::new(connection), Prefixed::new(early, io)).await;
+}
+
+/// TLS ends here, unless the policy has it pass: then the name that it asks for counts first.
+async fn serve_tls(mut connection: Connection, early: Bytes, mut io: TcpStream) {
+    let mut seen = early;
+    if connection.worker.sandbox.policy.may_pass_tls_unread()
+        && let Ok(Some(name)) = tokio::time::timeout(HELLO_TIME, peek_hello(&mut io, &mut seen)).await
+    {
+        let mut named = connection.speaking(Scheme::Https);
+        name.iter().for_each(|name| named.take_name(name));
+        let unread = connection.worker.sandbox.policy.passes_unread(&named.destination);
+        if let Some(grant) = unread.filter(|_| named.mismatched_sni.is_none()) {
+            match pass_on(&named, grant, seen, io).await {
+                Ok(()) => return,
+                Err((_, early, socket)) => (seen, io) = (early, socket),
+            }
+        }
+    }
+    let refused = match tokio::time::timeout(HELLO_TIME, accept(&mut connection, Prefixed::new(seen, io))).await {
         Ok(Ok(tls)) => {
             if tls.get_ref().1.alpn_protocol() == Some(b"h2") {
                 serve_http2(Arc::new(connection), tls).await;
@@ -82,6 +199,35 @@ async fn serve_tls(mut connection: Connection, io: Prefixed) {
         Err(_) => Refusal::Malformed("no TLS handshake within 10 seconds".into()),
     };
     note(&connection, &refused, Scheme::Https).await;
+}
+
+/// Reads on until a whole ClientHello has been seen: its name, if it has one. None for what is none, which is told when it is
+/// answered.
+async fn peek_hello(io: &mut TcpStream, seen: &mut Bytes) -> Option<Option<Host>> {
+    let mut acceptor = Acceptor::default();
+    let mut all = BytesMut::from(&seen[..]);
+    let mut told = 0;
+    let name = loop {
+        let mut untold = &all[told..];
+        let len = untold.len();
+        while !untold.is_empty() {
+            // Reads from memory; it takes no more when what it has is no TLS, which it then says.
+            if acceptor.read_tls(&mut untold).ok()? == 0 {
+                break;
+            }
+        }
+        told += len - untold.len();
+        match acceptor.accept() {
+            Ok(Some(accepted)) => break accepted.client_hello().server_name().map(Host::parse),
+            Ok(None) if all.len() < HELLO_MAX => {}
+            Ok(None) | Err(_) => break None,
+        }
+        if !matches!(io.read_buf(&mut all).await, Ok(1..)) {
+            break None;
+        }
+    };
+    *seen = all.freeze();
+    name.transpose().ok()
 }
 
 /// The name is the handshake's; without one it is the destination's. A name that is not the destination's is answered

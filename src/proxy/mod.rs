@@ -13,6 +13,7 @@ pub mod inject;
 pub mod intercept;
 pub mod pool;
 pub mod refusal;
+pub mod relay;
 pub mod stream;
 pub mod tunnel;
 pub mod upstream;
@@ -30,7 +31,7 @@ use crate::dns::Resolver;
 use crate::policy::Grant;
 use crate::sandboxes::Sandbox;
 use crate::tls::roots::UpstreamTls;
-use crate::types::Destination;
+use crate::types::{Destination, Scheme};
 
 use body::ProxyBody;
 use capture::guard::RawSwitch;
@@ -76,7 +77,7 @@ pub struct Connection {
 impl Connection {
     /// A connection to `destination`.
     pub fn new(worker: Arc<Worker>, slot: Slot, capture: Capture, destination: Destination) -> Self {
-        let text = destination.authority.to_string();
+        let text = destination.asked_as();
         let uri_authority = text.parse().expect("a canonical authority is one to http, too");
         let host_value = http::HeaderValue::from_str(&text).expect("a canonical authority is ASCII");
         Self { worker, slot, capture, destination, mismatched_sni: None, host_value, uri_authority }
@@ -85,6 +86,11 @@ impl Connection {
     /// The same connection, for a destination that it has named since.
     pub fn to(&self, destination: Destination) -> Self {
         Self::new(Arc::clone(&self.worker), self.slot.clone(), self.capture, destination)
+    }
+
+    /// The same connection, now that its scheme is known.
+    pub fn speaking(&self, scheme: Scheme) -> Self {
+        self.to(Destination { scheme, ..self.destination.clone() })
     }
 
     /// A row about this connection.
@@ -136,6 +142,7 @@ async fn pass(
         authority: connection.destination.authority.clone(),
         dialled: matches!(permitted.grant(), Grant::Egress { .. }).then_some(connection.destination.dialled).flatten(),
         http1_only: upgrade.is_some(),
+        plain: connection.destination.scheme == Scheme::Http,
     };
     let event = row.event();
     event.rule = Some(permitted.grant().clone());

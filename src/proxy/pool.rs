@@ -36,6 +36,8 @@ pub struct Key {
     pub dialled: Option<IpAddr>,
     /// Only HTTP/1 is offered: the request wants an upgrade.
     pub http1_only: bool,
+    /// No TLS: a rule permits plain http.
+    pub plain: bool,
 }
 
 /// A hyper handle.
@@ -275,7 +277,7 @@ mod tests {
     use super::*;
 
     fn key(host: &str) -> Key {
-        Key { authority: Authority::parse(host, 443).unwrap(), dialled: None, http1_only: true }
+        Key { authority: Authority::parse(host, 443).unwrap(), dialled: None, http1_only: true, plain: false }
     }
 
     fn on_a_runtime(test: impl Future<Output = ()>) {

@@ -1,6 +1,6 @@
 //! Sends what is permitted and credentialed to a checked address over verified TLS, and nothing else anywhere.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -10,13 +10,14 @@ use hyper::body::Incoming;
 use hyper::client::conn::{http1, http2};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use rustls::pki_types::ServerName;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpSocket, TcpStream};
 use tokio_rustls::TlsConnector;
 
 use crate::audit::Row;
-use crate::policy::CheckedAddrs;
+use crate::policy::{CheckedAddrs, Grant};
 use crate::tls::roots::{self, Alpn, UpstreamTls};
-use crate::types::{Authority, Host};
+use crate::types::{Authority, Destination, Host};
 
 use super::body::{RequestBody, TrailerFilter};
 use super::brake::Brake;
@@ -185,32 +186,35 @@ async fn dial(connection: &Connection, key: &Key, fresh: bool) -> Result<Lease, 
     if let (false, Some(lease)) = (fresh, pool.take(key)) {
         return Ok(lease);
     }
-    let addresses = checked_addresses(connection, key).await?;
-    let (handle, peer) = open(&connection.worker, &key.authority, key.http1_only, &addresses).await?;
+    let addresses = addresses(connection, &key.authority, key.dialled).await?;
+    let (handle, peer) = open(&connection.worker, key, &addresses).await?;
     Ok(pool.add(key, handle, peer))
 }
 
-async fn checked_addresses(connection: &Connection, key: &Key) -> Result<CheckedAddrs, Refusal> {
+async fn addresses(
+    connection: &Connection,
+    authority: &Authority,
+    dialled: Option<IpAddr>,
+) -> Result<CheckedAddrs, Refusal> {
     let policy = &connection.worker.sandbox.policy;
     let resolver = &connection.worker.resolver;
     let scheme = connection.destination.scheme;
-    Ok(match key.dialled {
-        Some(ip) => resolver.check(policy, &key.authority, scheme, &[ip])?,
-        None => resolver.resolve(policy, &key.authority, scheme).await?,
+    Ok(match dialled {
+        Some(ip) => resolver.check(policy, authority, scheme, &[ip])?,
+        None => resolver.resolve(policy, authority, scheme).await?,
     })
 }
 
-async fn open(
-    worker: &Worker,
-    authority: &Authority,
-    http1_only: bool,
-    addresses: &CheckedAddrs,
-) -> Result<(Handle, SocketAddr), Refusal> {
+async fn open(worker: &Worker, key: &Key, addresses: &CheckedAddrs) -> Result<(Handle, SocketAddr), Refusal> {
+    let authority = &key.authority;
     let (tcp, peer) = dial_tcp(worker, authority, addresses).await?;
-    let alpn = if http1_only { Alpn::Http1Only } else { Alpn::H2OrHttp1 };
+    let bad = |error: hyper::Error| Refusal::BadAnswer { authority: authority.clone(), reason: reason(&error) };
+    if key.plain {
+        return Ok((http1(tcp).await.map_err(bad)?, peer));
+    }
+    let alpn = if key.http1_only { Alpn::Http1Only } else { Alpn::H2OrHttp1 };
     let tls = handshake(&worker.upstream_tls, alpn, authority, tcp).await?;
     let h2 = tls.get_ref().1.alpn_protocol() == Some(b"h2");
-    let bad = |error: hyper::Error| Refusal::BadAnswer { authority: authority.clone(), reason: reason(&error) };
     let handle = if h2 {
         let (handle, driver) = http2::Builder::new(TokioExecutor::new())
             .timer(TokioTimer::new())
@@ -224,16 +228,39 @@ async fn open(
         tokio::spawn(async move { note_end(driver.await) });
         Handle::Http2(handle)
     } else {
-        let (handle, driver) = http1::Builder::new()
-            .max_headers(HEADERS_MAX)
-            .max_buf_size(4 * HEAD_MAX)
-            .handshake(TokioIo::new(tls))
-            .await
-            .map_err(bad)?;
-        tokio::spawn(async move { note_end(driver.with_upgrades().await) });
-        Handle::Http1(handle)
+        http1(tls).await.map_err(bad)?
     };
     Ok((handle, peer))
+}
+
+async fn http1(io: impl AsyncRead + AsyncWrite + Unpin + Send + 'static) -> hyper::Result<Handle> {
+    let mut builder = http1::Builder::new();
+    builder.max_headers(HEADERS_MAX).max_buf_size(4 * HEAD_MAX);
+    let (handle, driver) = builder.handshake(TokioIo::new(io)).await?;
+    tokio::spawn(async move { note_end(driver.with_upgrades().await) });
+    Ok(Handle::Http1(handle))
+}
+
+/// The addresses for bytes that nobody reads. Where a name was permitted, they are the name's: what a client says inside is
+/// no reason to trust the address that it dialled.
+///
+/// # Errors
+/// [`Refusal`].
+pub async fn addresses_unread(connection: &Connection, grant: &Grant) -> Result<CheckedAddrs, Refusal> {
+    let Destination { authority, dialled, .. } = &connection.destination;
+    let by_address = matches!(grant, Grant::NetworkAll | Grant::Egress { .. });
+    addresses(connection, authority, dialled.filter(|_| by_address)).await
+}
+
+/// Dials for bytes that nobody reads.
+///
+/// # Errors
+/// [`Refusal::Unreachable`].
+pub async fn dial_unread(
+    connection: &Connection,
+    addresses: &CheckedAddrs,
+) -> Result<(TcpStream, SocketAddr), Refusal> {
+    dial_tcp(&connection.worker, &connection.destination.authority, addresses).await
 }
 
 fn note_end(ended: hyper::Result<()>) {

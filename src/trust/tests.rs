@@ -44,7 +44,8 @@ fn ca(name: &str) -> Ca {
 
 fn plan_with(own: &Ca, env: &[(&str, &str)], files: &Files) -> Result<TrustPlan, TrustError> {
     let env: HashMap<_, _> = env.iter().copied().collect();
-    plan(&own.pem, &own.der, Path::new(DIR), &|name| env.get(name).map(OsString::from), files)
+    let authorities = Authorities { pem: &own.pem, der: &own.der, upstream: Vec::new() };
+    plan(&authorities, Path::new(DIR), &|name| env.get(name).map(OsString::from), files)
 }
 
 fn bundle(plan: &TrustPlan) -> Vec<Vec<u8>> {
@@ -62,6 +63,19 @@ fn the_bundle_is_the_systems_and_our_own() {
     let (own, root) = (ca("own"), ca("root"));
     let plan = plan_with(&own, &[], &Files::default().with(DEBIAN, root.pem.trim_end())).unwrap();
     assert_eq!(bundle(&plan), [root.der, own.der]);
+}
+
+/// Upstreams' authorities are in every file, so that TLS which passes unread is verified by the client.
+#[test]
+fn authorities_of_upstreams_are_trusted_too() {
+    let (own, corporate) = (ca("own"), ca("corporate"));
+    let upstream = vec![b"broken".as_slice(), corporate.pem.as_bytes()];
+    let authorities = Authorities { pem: &own.pem, der: &own.der, upstream };
+    let plan = plan(&authorities, Path::new(DIR), &|_| None, &Files::default()).unwrap();
+    assert_eq!(bundle(&plan), [own.der.clone(), corporate.der.clone()]);
+    let only = plan.files.iter().find(|file| file.name == "ca.pem").unwrap();
+    let only: Vec<_> = CertificateDer::pem_slice_iter(&only.bytes).map(|der| der.unwrap().to_vec()).collect();
+    assert_eq!(only, [own.der, corporate.der]);
 }
 
 #[test]

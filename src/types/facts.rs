@@ -44,6 +44,17 @@ pub struct Destination {
     pub dialled: Option<IpAddr>,
 }
 
+impl Destination {
+    /// Host and port as `Host` has them, without the port where it is the scheme's own.
+    pub fn asked_as(&self) -> String {
+        match (self.scheme, self.authority.port) {
+            (Scheme::Http, 80) => self.authority.host.to_string(),
+            (Scheme::Http | Scheme::Tcp, port) => format!("{}:{port}", self.authority.host),
+            (Scheme::Https, _) => self.authority.to_string(),
+        }
+    }
+}
+
 /// One request.
 #[derive(Clone, Copy, Debug)]
 pub struct RequestFacts<'a> {

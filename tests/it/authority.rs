@@ -334,16 +334,19 @@ tell(told)
     let run = run.secret_env("KEY", "canary-of-number").bind("number.allowed.test Authorization: {KEY}");
     let (told, _) = program(run, code);
     all_are(&told, |case| match case {
-        "number.evil.test number.evil.test" | "number.allowed.test number.allowed.test" => 200.into(),
+        // Nothing is for this name, so that what is inside passes unread to the permitted address.
+        "number.evil.test number.evil.test" | "number.evil.test number.allowed.test" => 200.into(),
+        "number.allowed.test number.allowed.test" => 200.into(),
         "connect" => 403.into(),
         _ => 421.into(),
     });
     // The listed name was looked up and asked for at its own address; the other one where the client dialled.
     let address =
         |name| internet().web.requests(name).iter().map(|seen| seen.local.ip().to_string()).collect::<Vec<_>>();
-    assert_eq!(address("number.allowed.test"), [rig::WEB]);
-    assert_eq!(address("number.evil.test"), [rig::OTHER]);
+    assert_eq!(address("number.allowed.test"), [rig::OTHER, rig::WEB]);
+    assert!(address("number.evil.test").iter().all(|at| at == rig::OTHER));
     assert_eq!(internet().dns.queries("number.evil.test"), 0);
-    assert!(internet().web.requests_with("canary-of-number").iter().all(|seen| seen.host == "number.allowed.test"));
+    let with_secret = internet().web.requests_with("canary-of-number");
+    assert_eq!(with_secret.iter().map(|seen| seen.local.ip().to_string()).collect::<Vec<_>>(), [rig::WEB]);
     elsewhere.assert_nothing();
 }

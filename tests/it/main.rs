@@ -23,6 +23,7 @@ mod http2;
 mod internet;
 mod isolation;
 mod kernels;
+mod plain_http;
 mod process;
 mod protocol;
 mod protocol_client;
@@ -40,6 +41,7 @@ mod smuggling;
 mod steering;
 mod surroundings;
 mod table;
+mod tcp;
 mod terminal;
 mod upstream_proxy;
 
@@ -69,6 +71,8 @@ const GROUPS: &[(&str, &[Case])] = &[
     ("bindings", bindings::CASES),
     ("rules", rules::CASES),
     ("rules_hosts", rules_hosts::CASES),
+    ("tcp", tcp::CASES),
+    ("plain_http", plain_http::CASES),
     ("address", address::CASES),
     ("carveouts", carveouts::CASES),
     ("dns", dns::CASES),

@@ -305,8 +305,6 @@ fn what_this_version_cannot_honour_is_named() {
         let text = format!("[[header_bindings]]\nkind = \"{kind}\"\nrepos = \"all\"\n");
         refuses(run(&text), &["policy.toml", "2", kind, "this version"]);
     }
-    let rule = "[[network.rules]]\nhost = \"a.test\"\naction = \"allow\"\nscheme = \"http\"\n";
-    refuses(run(rule), &["policy.toml:4:10", "scheme \"http\"", "this version"]);
     refuses(run("[tls]\npassthrough = []\n"), &["policy.toml", "tls", "this version"]);
     for option in ["--github", "--mistral-api", "--preset", "--files", "--learn", "--upstream-proxy", "--max-memory-mb"]
     {

@@ -9,7 +9,7 @@ use anyhow::{Context, Result, anyhow, ensure};
 
 use crate::credentials::source::Source;
 use crate::launcher::{self, Identity, Placed, Plan};
-use crate::tls::SandboxCa;
+use crate::tls::{NamedPem, SandboxCa};
 use crate::trust;
 use crate::types::SandboxId;
 
@@ -37,7 +37,7 @@ pub fn plan(args: &RunArgs, identity: &Identity, opened: &Opened, id: &SandboxId
     let (placed, hidden) = std::thread::scope(|scope| {
         let hidden = || hidden(&homes, opened, &directory, &needed, &private);
         let hidden = std::thread::Builder::new().spawn_scoped(scope, hidden).context("the system gives no thread")?;
-        let placed = trust_in(ca, &mut environment)?;
+        let placed = trust_in(ca, &opened.upstream_ca, &mut environment)?;
         Ok::<_, anyhow::Error>((placed, hidden.join().map_err(|_| anyhow!("a thread of the start has panicked"))??))
     })?;
     let Hidden { masks, pins } = hidden;
@@ -76,15 +76,21 @@ fn environment(args: &RunArgs, identity: &Identity) -> Result<BTreeMap<OsString,
     Ok(environment)
 }
 
-/// Has the sandbox trust its authority: files to place, variables to set.
-fn trust_in(ca: &SandboxCa, environment: &mut BTreeMap<OsString, OsString>) -> Result<Vec<Placed>> {
+/// Has the sandbox trust its authority, and those of upstreams: files to place, variables to set.
+fn trust_in(
+    ca: &SandboxCa,
+    upstream: &[NamedPem],
+    environment: &mut BTreeMap<OsString, OsString>,
+) -> Result<Vec<Placed>> {
     let directory = Path::new(launcher::PRIVATE_DIRECTORY);
     let read = |name: &str| match name {
         // The user's own bundle is merged in; any other variable counts as the sandbox will see it.
         "SSL_CERT_FILE" => std::env::var_os(name),
         _ => environment.get(OsStr::new(name)).cloned(),
     };
-    let trust = trust::plan(ca.pem(), ca.der(), directory, &read, &trust::HostFs)?;
+    let upstream = upstream.iter().map(|file| file.bytes.as_slice()).collect();
+    let authorities = trust::Authorities { pem: ca.pem(), der: ca.der(), upstream };
+    let trust = trust::plan(&authorities, directory, &read, &trust::HostFs)?;
     for name in &trust.unset {
         environment.remove(OsStr::new(name));
     }

@@ -16,13 +16,21 @@ use crate::audit::AuditEvent;
 use crate::types::{Authority, Destination, Host, Scheme};
 
 use super::guard::{Guard, RawSwitch};
-use super::{Capture, Slot};
+use super::{Capture, Slot, socks5};
 use crate::proxy::body::ProxyBody;
 use crate::proxy::refusal::{Refusal, RequestHead};
 use crate::proxy::{Connection, Worker, handle, identity, intercept, refuse_unopened};
 
-/// Serves one connection to the proxy's own port. Each request on it is judged anew, whatever the one before was for.
+/// Serves one connection to the proxy's own port: SOCKS5 or HTTP, by its first byte. Each request on it is judged anew,
+/// whatever the one before was for.
 pub async fn serve(worker: Arc<Worker>, io: TcpStream, slot: Slot) {
+    let mut first = [0];
+    match tokio::time::timeout(intercept::HEAD_TIME, io.peek(&mut first)).await {
+        Ok(Ok(1)) if first[0] == socks5::VERSION => return socks5::serve(worker, io, slot).await,
+        Ok(Ok(1)) => {}
+        // It has ended, or asks for nothing.
+        Ok(_) | Err(_) => return,
+    }
     let raw = RawSwitch::default();
     let guarded = Guard::new(io, raw.clone());
     let service = service_fn(move |request| answer(Arc::clone(&worker), slot.clone(), raw.clone(), request));
@@ -90,16 +98,15 @@ fn destination(request: &Request<Incoming>) -> Result<Destination, Refusal> {
 
 /// The verdict comes first, in the status line where clients show it; then the bytes are served like captured ones.
 async fn tunnel(
-    mut connection: Connection,
+    connection: Connection,
     raw: RawSwitch,
     request: Request<Incoming>,
     head: RequestHead,
 ) -> Response<ProxyBody> {
-    let permitted = connection.worker.sandbox.policy.destination(&connection.destination);
+    let permitted = connection.worker.sandbox.policy.entry(&connection.destination).map(drop);
     if let Err(refusal) = identity::agree_connect(&connection, &request).and(permitted.map_err(Refusal::from)) {
         return refuse_connect(&connection, &refusal, &head).await;
     }
-    connection.destination.scheme = Scheme::Https;
     raw.set();
     let upgrade = hyper::upgrade::on(request);
     tokio::spawn(async move {

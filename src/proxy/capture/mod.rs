@@ -5,6 +5,7 @@ pub mod dns;
 pub mod explicit;
 pub mod guard;
 pub mod names;
+pub mod socks5;
 pub mod transparent;
 
 use std::io::{self, ErrorKind};
@@ -33,6 +34,8 @@ pub enum Capture {
     Connect,
     /// An absolute request target at the explicit proxy.
     Absolute,
+    /// SOCKS5 at the explicit proxy.
+    Socks5,
 }
 
 impl Capture {
@@ -42,13 +45,16 @@ impl Capture {
             Self::Transparent => "transparent",
             Self::Connect => "connect",
             Self::Absolute => "absolute",
+            Self::Socks5 => "socks5",
         }
     }
 
     /// Whether the client named an address only because it had resolved a name before, so that a TLS handshake may say
-    /// which. A client of the explicit proxy says in CONNECT what it wants.
+    /// which. A client of the HTTP proxy says in CONNECT what it wants.
     pub fn by_address(self, destination: &Destination) -> bool {
-        self == Self::Transparent && destination.dialled.is_some() && matches!(destination.authority.host, Host::Ip(_))
+        matches!(self, Self::Transparent | Self::Socks5)
+            && destination.dialled.is_some()
+            && matches!(destination.authority.host, Host::Ip(_))
     }
 }
 
