@@ -17,6 +17,7 @@ use super::options::{self, PolicyOptions};
 use super::rule::Rule;
 use super::rules::RuleSet;
 use super::upstream::{self, UpstreamProxy};
+use super::written::Written;
 use super::{Denial, Policy, shadow};
 
 mod rules;
@@ -41,6 +42,8 @@ pub struct Compiled {
     pub secrets: Vec<SecretSpec>,
     /// What is permitted and probably not meant.
     pub warnings: Vec<Warning>,
+    /// Where its parts were written.
+    pub written: Written,
 }
 
 /// Where a secret's value comes from.
@@ -90,6 +93,8 @@ pub fn load(files: &[NamedText], options: &PolicyOptions) -> Result<Compiled, Mi
     let policy = Policy::new(network, egress, open_private, bindings.iter().map(|b| b.value.clone()).collect());
     let policy =
         policy.with_rules(rules).with_mode_fixed(document.network_modes.iter().any(|mode| mode.value == "none"));
+    let written = Written::default().modes(&document.network_modes, &document.egress_modes);
+    let written = written.entries(&hosts, &cidrs).bindings(&bindings);
     let mut warnings = Vec::new();
     rules::warn_of_methods(&document.rules, &mut warnings);
     shadow::warn(&policy, &hosts, &mut warnings);
@@ -98,7 +103,7 @@ pub fn load(files: &[NamedText], options: &PolicyOptions) -> Result<Compiled, Mi
     warn_of_bindings(&policy, &bindings, &mut warnings);
     warn_of_secrets(&secrets, &bindings, upstream_proxy.as_ref(), &mut warnings);
     let secrets = secrets.into_values().map(|secret| secret.value).collect();
-    mistakes.finish(&names, Compiled { policy, upstream_proxy, secrets, warnings })
+    mistakes.finish(&names, Compiled { policy, upstream_proxy, secrets, warnings, written })
 }
 
 fn network(document: &Document, hosts: &[At<Authority>], mistakes: &mut Collector) -> Network {

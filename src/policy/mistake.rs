@@ -3,6 +3,8 @@
 use std::fmt;
 use std::sync::Arc;
 
+use serde::ser::{Serialize, SerializeMap, Serializer};
+
 /// Where something was written.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Place {
@@ -137,6 +139,25 @@ impl fmt::Display for Place {
             Self::Option { name, value } if value.is_empty() => f.write_str(name),
             Self::Option { name, value } => write!(f, "{name} {}", quoted(value)),
         }
+    }
+}
+
+/// `{"file", "line", "column"}` or `{"option", "value"}`.
+impl Serialize for Place {
+    fn serialize<S: Serializer>(&self, out: S) -> Result<S::Ok, S::Error> {
+        let mut map = out.serialize_map(None)?;
+        match self {
+            Self::File { name, line, column } => {
+                map.serialize_entry("file", &**name)?;
+                map.serialize_entry("line", line)?;
+                map.serialize_entry("column", column)?;
+            }
+            Self::Option { name, value } => {
+                map.serialize_entry("option", name)?;
+                map.serialize_entry("value", value)?;
+            }
+        }
+        map.end()
     }
 }
 

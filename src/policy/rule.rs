@@ -41,6 +41,16 @@ pub(super) enum Schemes {
     Only(Scheme),
 }
 
+impl Action {
+    /// The action as rules spell it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Allow => "allow",
+            Self::Deny => "deny",
+        }
+    }
+}
+
 /// The ports of a rule.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Ports {

@@ -1,6 +1,9 @@
 use clap::Parser;
+use serde_json::{Value, json};
 
 use super::*;
+use crate::policy::{Denial, Grant, Permit, Question};
+use crate::types::{Destination, Host, Scheme};
 
 #[derive(Parser)]
 struct Cli {
@@ -99,9 +102,9 @@ fn explain_shows_the_entry_and_the_bindings() {
     ]);
     assert_eq!((o.code, o.err.as_str()), (0, ""));
     assert_eq!(
-        o.out,
-        "permitted: POST https://API.example.com/v1/models?x=1#y\n\
-         decided by: network host api.example.com\n\
+        o.out.replace(file.path(), "p"),
+        "permitted: POST https://api.example.com/v1/models\n\
+         decided by: network host api.example.com at p:3:10\n\
          binding: authorization: Bearer {KEY} (secret KEY, paths /v1/…)\n\
          note: nothing was resolved; every address of api.example.com is checked when it is looked up, before it is dialled\n"
     );
@@ -258,12 +261,17 @@ fn explain_and_enforcement_agree() {
         }
         let Destination { authority, scheme, .. } = facts.destination;
         let url = format!("{scheme}://{}:{}{}", authority.host, authority.port, facts.path);
-        let o = policy(&["explain", "--policy", file.path(), facts.method, &url]);
+        let tcp = *scheme == Scheme::Tcp;
+        let subject = if tcp { vec![url.trim_end_matches(facts.path)] } else { vec![facts.method, &url] };
+        let o = policy(&[&["explain", "--policy", file.path()], &subject[..]].concat());
         let says = |line: String| assert!(o.out.contains(&(line.clone() + "\n")), "{line}\n{}\n{text}", o.out);
         if let Err(denial) = enforced.destination(facts.destination) {
             assert_eq!(o.code, 1, "what closes the connection is denied: {denial}\n{}\n{text}", o.out);
         }
-        match enforced.request(facts) {
+        // What nobody reads is judged as a destination.
+        let destination =
+            || enforced.destination(facts.destination).map(|grant| Permit { grant, bindings: Vec::new() });
+        match if tcp { destination() } else { enforced.request(facts) } {
             Ok(permit) => {
                 permitted += 1;
                 assert_eq!(o.code, 0, "{}\n{text}", o.out);
@@ -293,6 +301,181 @@ fn explain_and_enforcement_agree() {
     assert!(permitted > 500 && by_rule > 100, "{permitted} {by_rule}");
 }
 
+/// A name is explained as looked up exactly where the sandbox's DNS would ask for it.
+#[test]
+fn explain_and_the_resolver_agree() {
+    let (mut looked_up, mut closed) = (0, 0);
+    crate::policy::oracle::samples(400, 10, |text, enforced, facts| {
+        let Host::Name(name) = &facts.destination.authority.host else { return };
+        let answer = Question::LookUp(name.clone()).ask(enforced);
+        assert_eq!(answer.is_ok(), enforced.may_resolve(name), "{name}: {answer:?}\n{text}");
+        match answer {
+            Ok(permit) if permit.grant == Grant::NetworkAll => {
+                assert_eq!(enforced.network_mode(), crate::policy::NetworkMode::All, "{name}\n{text}");
+            }
+            Ok(_) => looked_up += 1,
+            Err(Denial::RuleDenied { .. }) => closed += 1,
+            Err(_) => {}
+        }
+    });
+    assert!(looked_up > 500 && closed > 50, "{looked_up} {closed}");
+}
+
+const BOUND: &str = r#"
+[network]
+mode = "allow"
+hosts = ["api.example.com", "api.example.com:8443"]
+[[header_bindings]]
+host = "api.example.com"
+header = "Authorization"
+secret_name = "KEY"
+prefix = "Bearer "
+path_prefix = "/v1/"
+[[header_bindings]]
+host = "api.example.com"
+header = "X-Key"
+secret_name = "KEY"
+path_prefix = "/v2/"
+[[header_bindings]]
+host = "api.example.com:8443"
+header = "X-Key"
+secret_name = "KEY"
+[secrets.KEY]
+env = "KEY"
+"#;
+
+#[test]
+fn explain_shows_why_a_binding_is_not_used() {
+    let file = Scratch::new("bound", BOUND);
+    let ask = |subject: &[&str]| {
+        let o = policy(&[&["explain", "--policy", file.path()], subject].concat());
+        let lines = o.out.lines().filter(|line| line.starts_with("binding: ") || line.starts_with("not used: "));
+        lines
+            .map(|line| {
+                line.replace("x-key: {KEY} (secret KEY, paths", "X (")
+                    .replace("authorization: Bearer {KEY} (secret KEY, paths", "A (")
+            })
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(
+        ask(&["GET", "https://api.example.com/v1/x"]),
+        [
+            "binding: A ( /v1/…)",
+            "not used: X ( /v2/…), which is for paths /v2/…",
+            "not used: X ( /…), which is for port 8443"
+        ]
+    );
+    let why = |subject: &[&str]| {
+        ask(subject)
+            .iter()
+            .map(|line| line.split_once(", which ").map_or("used", |(_, why)| why).to_owned())
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(why(&["GET", "https://api.example.com:8443/"]), ["used", "is for port 443", "is for port 443"]);
+    assert_eq!(
+        why(&["GET", "https://api.example.com/v1/../x"]),
+        ["looks at the path, which is ambiguous", "looks at the path, which is ambiguous", "is for port 8443"]
+    );
+    assert_eq!(why(&["GET", "http://api.example.com/v1/"]), ["is for https"; 3]);
+    assert_eq!(why(&["tcp://api.example.com:443"]), ["is for https"; 3]);
+    assert_eq!(why(&["dns:api.example.com"]).len(), 0);
+    let denied = Scratch::new("unbound", &BOUND.replace("[\"api.example.com\", ", "["));
+    let o = policy(&["explain", "--policy", denied.path(), "GET", "https://api.example.com/v1/x"]);
+    assert!(o.out.contains("paths /v1/…), which would be used if the request were permitted\n"), "{}", o.out);
+}
+
+#[test]
+fn explain_tells_a_connection_and_a_look_up() {
+    let file = Scratch::new("names", RULES);
+    let ask = |subject: &str| {
+        let o = policy(&["explain", "--policy", file.path(), subject]);
+        (o.code, o.out.replace(file.path(), "p"))
+    };
+    let (code, out) = ask("dns:API.example.com");
+    assert_eq!(
+        (code, out.as_str()),
+        (
+            0,
+            "permitted: dns:api.example.com\n\
+             decided by: the allow rule at p:2:1\n\
+             not by: the allow rule for api.example.com at p:15:1, which permits it as well\n\
+             not by: the deny rule for *.example.com at p:9:1, which looks at requests\n\
+             not by: 1 rule for another host\n\
+             note: every address of api.example.com is checked before the sandbox gets it\n"
+        )
+    );
+    let (code, out) = ask("dns:x.example.com");
+    assert_eq!(code, 1);
+    assert!(out.contains("code: host_not_listed\n") && out.contains("to allow it: --allow x.example.com\n"), "{out}");
+    assert!(
+        out.contains("note: nothing is looked up; the sandbox gets an address that leads to this refusal\n"),
+        "{out}"
+    );
+    let (code, out) = ask("dns:x.localhost");
+    assert!(code == 1 && out.contains("code: local_name\n") && out.contains("its own loopback"), "{out}");
+    let (code, out) = ask("tcp://nowhere.test:22");
+    assert_eq!(code, 1);
+    assert!(out.starts_with("denied: tcp://nowhere.test:22\ncode: host_not_listed\n"), "{out}");
+}
+
+/// Everything that the text says is in the object, and nothing else is printed.
+#[test]
+fn explain_as_json() {
+    let text = BOUND.replace("hosts = [", "hosts = [\"other.test\", ") + RULES;
+    let file = Scratch::new("json", &text);
+    let ask = |options: &[&str], subject: &[&str]| -> (u8, Value) {
+        let o = policy(&[&["explain", "--json", "--policy", file.path()], options, subject].concat());
+        assert_eq!(o.out.matches('\n').count(), 1, "{}", o.out);
+        (o.code, serde_json::from_str(&o.out.replace(file.path(), "p")).unwrap())
+    };
+    let (code, got) = ask(
+        &["--upstream-proxy", "http://proxy.test:3128", "--upstream-proxy-auth", "KEY"],
+        &["GET", "https://api.example.com/v1/x?y"],
+    );
+    let place = |line: u32, column: u32| json!({"file": "p", "line": line, "column": column});
+    let credential = |header: &str, path: &str, prefix: &str, place: &Value| json!({"header": header, "secret": "KEY", "prefix": prefix, "suffix": "", "path_prefix": path, "place": place});
+    let because = |mut credential: Value, why: &str| {
+        credential["why"] = why.into();
+        credential
+    };
+    assert_eq!(code, 0);
+    assert_eq!(
+        got,
+        json!({
+            "asked": "GET https://api.example.com/v1/x",
+            "verdict": "permit",
+            "decided_by": {"kind": "network_host", "entry": "api.example.com", "place": place(4, 24)},
+            "other_rules": [
+                {"action": "allow", "host": "api.example.com", "place": place(23, 1), "why": "applies as well"},
+                {"action": "allow", "host": "api.example.com", "place": place(36, 1), "why": "is for other ports"},
+                {"action": "deny", "host": "*.example.com", "place": place(30, 1), "why": "is for other paths"},
+            ],
+            "more_rules": 0,
+            "rules_for_other_hosts": 1,
+            "bindings": [credential("authorization", "/v1/", "Bearer ", &place(5, 1))],
+            "other_bindings": [
+                because(credential("x-key", "/v2/", "", &place(11, 1)), "is for paths /v2/…"),
+                because(credential("x-key", "/", "", &place(16, 1)), "is for port 8443"),
+            ],
+            "upstream_proxy": {"address": "proxy.test:3128", "secret": "KEY"},
+            "notes": ["nothing was resolved; every address of api.example.com is checked when it is looked up, before it is dialled"],
+        })
+    );
+    let (code, got) = ask(&[], &["GET", "https://api.example.com/admin"]);
+    assert_eq!(code, 1);
+    assert_eq!(got["verdict"], "deny");
+    assert_eq!(got["code"], "rule_denied");
+    assert_eq!(got["decided_by"], json!({"kind": "deny_rule", "place": place(30, 1)}));
+    assert_eq!(got["cure"], "take out or narrow the deny rule at p:30:1");
+    assert!(got["reason"].as_str().unwrap().ends_with(": no administration"), "{got}");
+    let (code, got) = ask(&["--allow", "b.test"], &["dns:b.test"]);
+    assert_eq!((code, &got["asked"]), (0, &"dns:b.test".into()));
+    assert_eq!(got["decided_by"]["place"], json!({"option": "--allow", "value": "b.test"}));
+    // What cannot be explained is no object.
+    let o = policy(&["explain", "--json", "GET", "a.test"]);
+    assert!(o.code == 2 && o.out.is_empty() && o.err.contains("no scheme"), "{}", o.err);
+}
+
 #[test]
 fn explain_checks_a_literal_address() {
     let o = policy(&["explain", "--network", "all", "GET", "https://2130706433/"]);
@@ -310,7 +493,8 @@ fn explain_refuses_what_it_cannot_use() {
         ("GET", "https://u:p@a.test/", "it holds a user name"),
         ("GET", "https://a.test:0/", "the port is not a number"),
         ("GET", "tcp://a.test", "a tcp URL needs a port"),
-        ("GET", "tcp://a b:1", "' ' is not allowed"),
+        ("GET", "tcp://a.test:1", "tcp://HOST:PORT has no method"),
+        ("GET", "dns:a.test", "dns:NAME has no method"),
         ("G T", "https://a.test/", "\"G T\" is not a method"),
     ] {
         let o = policy(&["explain", method, url]);
@@ -333,6 +517,6 @@ fn clap_knows_the_modes_of_network() {
 fn help_keeps_the_policy_options_together() {
     let help = Cli::try_parse_from(["policy", "explain", "-h"]).err().map(|e| e.to_string()).unwrap_or_default();
     let place = |text| help.find(text).unwrap_or_else(|| panic!("{text} is not in {help}"));
-    assert!(place("Arguments:") < place("<METHOD>  ") && place("<METHOD>  ") < place("Policy:"), "{help}");
+    assert!(place("Arguments:") < place("[METHOD]  ") && place("[METHOD]  ") < place("Policy:"), "{help}");
     assert!(place("Policy:") < place("--allow-cidr"), "{help}");
 }

@@ -1,0 +1,117 @@
+//! `policy explain`: an explanation as text or as JSON.
+
+use std::io::{self, Write};
+
+use crate::policy::{Credential, Decider, DeciderKind, Explanation, OtherRule, Place, Question, Verdict};
+
+use super::super::policy_options::PolicyArgs;
+use super::{DENIED, GOOD, UNUSABLE, compile, error};
+
+/// The arguments of `policy explain`.
+#[derive(Clone, Debug, clap::Args)]
+#[command(allow_missing_positional = true)]
+pub struct ExplainArgs {
+    #[command(flatten)]
+    policy: PolicyArgs,
+
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+
+    /// The method of a request, such as GET; a connection and a look-up have none
+    method: Option<String>,
+
+    /// The URL, such as https://api.example.com/v1/models; tcp://HOST:PORT is a plain connection, dns:NAME a look-up
+    url: String,
+}
+
+pub(super) fn run(args: &ExplainArgs, out: &mut dyn Write, err: &mut dyn Write) -> io::Result<u8> {
+    let (files, options) = args.policy.clone().into_parts();
+    let Some(compiled) = compile(&files, &options, err)? else { return Ok(UNUSABLE) };
+    let question = match Question::of(args.method.as_deref(), &args.url) {
+        Ok(question) => question,
+        Err(wrong) => {
+            error(&wrong, err)?;
+            return Ok(UNUSABLE);
+        }
+    };
+    let explanation = Explanation::of(&compiled, &question);
+    if args.json {
+        serde_json::to_writer(&mut *out, &explanation)?;
+        writeln!(out)?;
+    } else {
+        show(&explanation, out)?;
+    }
+    Ok(match explanation.verdict {
+        Verdict::Permit => GOOD,
+        Verdict::Deny => DENIED,
+    })
+}
+
+fn show(explanation: &Explanation, out: &mut dyn Write) -> io::Result<()> {
+    let verdict = match explanation.verdict {
+        Verdict::Permit => "permitted",
+        Verdict::Deny => "denied",
+    };
+    writeln!(out, "{verdict}: {}", explanation.asked)?;
+    for (name, value) in [("code", explanation.code), ("reason", explanation.reason.as_deref())] {
+        value.map_or(Ok(()), |value| writeln!(out, "{name}: {value}"))?;
+    }
+    if let Some(decider) = &explanation.decided_by {
+        writeln!(out, "decided by: {}", decided_by(decider))?;
+    }
+    show_rules(explanation, out)?;
+    for binding in &explanation.bindings {
+        writeln!(out, "binding: {}", credential(binding))?;
+    }
+    for other in &explanation.other_bindings {
+        writeln!(out, "not used: {}, which {}", credential(&other.credential), other.why)?;
+    }
+    if let Some(proxy) = &explanation.upstream_proxy {
+        let login = proxy.secret.as_ref().map_or_else(String::new, |secret| format!(" (login: secret {secret})"));
+        writeln!(out, "through: the upstream proxy {}{login}", proxy.address)?;
+    }
+    if let Some(cure) = &explanation.cure {
+        writeln!(out, "to allow it: {cure}")?;
+    }
+    explanation.notes.iter().try_for_each(|note| writeln!(out, "note: {note}"))
+}
+
+fn decided_by(decider: &Decider) -> String {
+    let entry = decider.entry.as_deref().unwrap_or_default();
+    let what = match decider.kind {
+        DeciderKind::NetworkAll => "network mode all".to_owned(),
+        DeciderKind::NetworkHost => format!("network host {entry}"),
+        DeciderKind::Egress => format!("egress {entry}"),
+        DeciderKind::AllowRule => "the allow rule".to_owned(),
+        DeciderKind::DenyRule => "the deny rule".to_owned(),
+    };
+    match &decider.place {
+        Some(place @ Place::File { .. }) => format!("{what} at {place}"),
+        Some(place @ Place::Option { .. }) => format!("{what}, by {place}"),
+        None => what,
+    }
+}
+
+/// The rules that did not decide, and why. Rules for other hosts are only counted.
+fn show_rules(explanation: &Explanation, out: &mut dyn Write) -> io::Result<()> {
+    for OtherRule { action, host, place, why } in &explanation.other_rules {
+        writeln!(out, "not by: the {action} rule for {host} at {place}, which {why}")?;
+    }
+    match explanation.more_rules {
+        0 => {}
+        1 => writeln!(out, "not by: 1 more rule for this host")?,
+        more => writeln!(out, "not by: {more} more rules for this host")?,
+    }
+    match explanation.rules_for_other_hosts {
+        0 => Ok(()),
+        1 => writeln!(out, "not by: 1 rule for another host"),
+        n => writeln!(out, "not by: {n} rules for other hosts"),
+    }
+}
+
+fn credential(credential: &Credential) -> String {
+    let Credential { header, secret, prefix, suffix, path_prefix, .. } = credential;
+    let (prefix, suffix) = (prefix.escape_debug(), suffix.escape_debug());
+    format!("{header}: {prefix}{{{secret}}}{suffix} (secret {secret}, paths {path_prefix}…)")
+}

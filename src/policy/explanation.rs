@@ -1,0 +1,342 @@
+//! What a policy says to a question, and why: one value, of which `policy explain` makes its text and its JSON. Verdict, rule
+//! and bindings come from the functions that enforce; the rest is why the others did not decide.
+
+use serde::Serialize;
+
+use crate::types::{Authority, Destination, Host, HostName, RequestFacts, Scheme};
+
+use super::binding::HeaderBinding;
+use super::compile::Compiled;
+use super::egress::EgressMode;
+use super::mistake::Place;
+use super::question::{self, Question};
+use super::rule::{Action, Rule, RuleState};
+use super::verdict::{Denial, Grant, Permit};
+use super::{Policy, path};
+
+/// An answer with its reasons.
+#[derive(Clone, Debug, Serialize)]
+pub struct Explanation {
+    /// The question, in canonical spelling.
+    pub asked: String,
+    /// The answer.
+    pub verdict: Verdict,
+    /// The code of a denial.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub code: Option<&'static str>,
+    /// The reason of a denial, as the sandbox reads it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// What permits it, or the rule that denies it. None where nothing permits it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub decided_by: Option<Decider>,
+    /// The rules for the host that did not decide, in the order in which they are asked; at most 20.
+    pub other_rules: Vec<OtherRule>,
+    /// Rules for the host beyond these.
+    pub more_rules: usize,
+    /// Rules for other hosts.
+    pub rules_for_other_hosts: usize,
+    /// The credentials that are put in.
+    pub bindings: Vec<Credential>,
+    /// The bindings for the host that are not used.
+    pub other_bindings: Vec<OtherBinding>,
+    /// What a permitted connection goes through.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub upstream_proxy: Option<Through>,
+    /// What would permit it, where something would.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cure: Option<String>,
+    /// What else is to be known.
+    pub notes: Vec<String>,
+}
+
+/// The answer of a policy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Verdict {
+    /// It may pass.
+    Permit,
+    /// It may not.
+    Deny,
+}
+
+/// What decided.
+#[derive(Clone, Debug, Serialize)]
+pub struct Decider {
+    /// Its kind.
+    pub kind: DeciderKind,
+    /// The entry of `network.hosts` or `egress.allow_cidrs`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub entry: Option<String>,
+    /// Where it was written.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub place: Option<Place>,
+}
+
+/// What of a policy can decide.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum DeciderKind {
+    /// `network.mode`.
+    NetworkAll,
+    /// An entry of `network.hosts`.
+    NetworkHost,
+    /// The egress policy.
+    Egress,
+    /// A rule.
+    AllowRule,
+    /// A rule.
+    DenyRule,
+}
+
+/// A rule that did not decide.
+#[derive(Clone, Debug, Serialize)]
+pub struct OtherRule {
+    /// `allow` or `deny`.
+    pub action: &'static str,
+    /// The hosts it is for.
+    pub host: String,
+    /// Where it was written.
+    pub place: Place,
+    /// Why it did not decide, as the end of a sentence about it.
+    pub why: &'static str,
+}
+
+/// A credential of a binding.
+#[derive(Clone, Debug, Serialize)]
+pub struct Credential {
+    /// The header.
+    pub header: String,
+    /// The name of the secret.
+    pub secret: String,
+    /// What stands before its value.
+    pub prefix: String,
+    /// What stands behind it.
+    pub suffix: String,
+    /// What paths begin with that it is for.
+    pub path_prefix: String,
+    /// Where the binding was written.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub place: Option<Place>,
+}
+
+/// A binding that is not used.
+#[derive(Clone, Debug, Serialize)]
+pub struct OtherBinding {
+    /// What it would put in.
+    #[serde(flatten)]
+    pub credential: Credential,
+    /// Why it does not, as the end of a sentence about it.
+    pub why: String,
+}
+
+/// A proxy between this one and the upstream.
+#[derive(Clone, Debug, Serialize)]
+pub struct Through {
+    /// Where it listens.
+    pub address: String,
+    /// The name of the secret that it is given.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub secret: Option<String>,
+}
+
+/// How many rules that did not decide are shown, and how many bindings.
+const SHOWN: usize = 20;
+
+impl Explanation {
+    /// What a policy says to a question.
+    pub fn of(compiled: &Compiled, question: &Question) -> Self {
+        let policy = &compiled.policy;
+        let answer = question.ask(policy);
+        let decided_by = decider(compiled, &answer);
+        let (about, others) = other_rules(policy, question, decided_by.as_ref());
+        let (code, reason, cure) = match &answer {
+            Ok(_) => (None, None, None),
+            Err(denial) => (Some(denial.code()), Some(denial.to_string()), denial.cure()),
+        };
+        Self {
+            asked: question.to_string(),
+            verdict: if answer.is_ok() { Verdict::Permit } else { Verdict::Deny },
+            code,
+            reason,
+            decided_by,
+            more_rules: others.len().saturating_sub(SHOWN),
+            other_rules: others.into_iter().take(SHOWN).collect(),
+            rules_for_other_hosts: policy.rules().as_slice().len() - about,
+            bindings: answer.iter().flat_map(|permit| &permit.bindings).map(|at| credential(compiled, *at)).collect(),
+            other_bindings: other_bindings(compiled, question, &answer),
+            upstream_proxy: through(compiled, question, &answer),
+            cure,
+            notes: notes(policy, question, &answer),
+        }
+    }
+}
+
+type Answer = Result<Permit, Denial>;
+
+fn decider(compiled: &Compiled, answer: &Answer) -> Option<Decider> {
+    let (kind, entry, place) = match answer {
+        Ok(Permit { grant, .. }) => {
+            let (kind, entry) = match grant {
+                Grant::NetworkAll => (DeciderKind::NetworkAll, None),
+                Grant::Host { entry } => (DeciderKind::NetworkHost, Some(entry.to_string())),
+                Grant::Rule { .. } => (DeciderKind::AllowRule, None),
+                Grant::Egress { entry } => (DeciderKind::Egress, Some(entry.clone())),
+            };
+            (kind, entry, compiled.written.grant(grant))
+        }
+        Err(Denial::RuleDenied { rule, .. }) => (DeciderKind::DenyRule, None, Some(rule)),
+        Err(_) => return None,
+    };
+    Some(Decider { kind, entry, place: place.cloned() })
+}
+
+/// How many rules there are for the host, and those of them that did not decide.
+fn other_rules(policy: &Policy, question: &Question, decided_by: Option<&Decider>) -> (usize, Vec<OtherRule>) {
+    let about = match question {
+        Question::Request { destination, method, path } => {
+            about_request(policy, &RequestFacts { destination, method, path })
+        }
+        // What nobody reads has neither method nor path.
+        Question::Connection(destination) => about_request(policy, &RequestFacts { destination, method: "", path: "" }),
+        Question::LookUp(name) => {
+            let host = Host::Name(name.clone());
+            policy.rules().of_host(&host).map(|rule| (rule, why_not_looked_up(policy, rule, &host))).collect()
+        }
+    };
+    let decided = decided_by.and_then(|decider| decider.place.as_ref());
+    let others = about.iter().filter(|(rule, _)| Some(&rule.place) != decided).map(|(rule, why)| OtherRule {
+        action: rule.action.as_str(),
+        host: rule.host.to_string(),
+        place: rule.place.clone(),
+        why,
+    });
+    (about.len(), others.collect())
+}
+
+fn about_request<'a>(policy: &'a Policy, facts: &RequestFacts<'_>) -> Vec<(&'a Rule, &'static str)> {
+    let why = |state| match state {
+        RuleState::Applies => "applies as well",
+        RuleState::OtherScheme => "is for another scheme",
+        RuleState::OtherPort => "is for other ports",
+        RuleState::OtherPath => "is for other paths",
+        RuleState::AmbiguousPath => "looks at the path, which is ambiguous",
+        RuleState::OtherMethod => "is for other methods",
+    };
+    policy.rules_about(facts).into_iter().map(|(rule, state)| (rule, why(state))).collect()
+}
+
+fn why_not_looked_up(policy: &Policy, rule: &Rule, host: &Host) -> &'static str {
+    match rule.action {
+        Action::Allow if question::reaches_by(policy, rule, host) => "permits it as well",
+        Action::Allow => "permits only what deny rules close",
+        Action::Deny if rule.is_whole() => "closes a part of it",
+        Action::Deny => "looks at requests",
+    }
+}
+
+fn credential(compiled: &Compiled, index: usize) -> Credential {
+    let binding: &HeaderBinding = &compiled.policy.bindings()[index];
+    Credential {
+        header: binding.header().to_string(),
+        secret: binding.secret_name().to_owned(),
+        prefix: binding.prefix().to_owned(),
+        suffix: binding.suffix().to_owned(),
+        path_prefix: binding.path_prefix().to_owned(),
+        place: compiled.written.binding(index).cloned(),
+    }
+}
+
+/// The bindings for the host that are not used. A look-up uses none, so nothing is said of them.
+fn other_bindings(compiled: &Compiled, question: &Question, answer: &Answer) -> Vec<OtherBinding> {
+    let (destination, path) = match question {
+        Question::Request { destination, path, .. } => (destination, Some(path.as_str())),
+        Question::Connection(destination) => (destination, None),
+        Question::LookUp(_) => return Vec::new(),
+    };
+    let used = |index: &usize| answer.as_ref().is_ok_and(|permit| permit.bindings.contains(index));
+    let bindings = compiled.policy.bindings().iter().enumerate();
+    let others = bindings.filter(|(index, binding)| binding.host().host == destination.authority.host && !used(index));
+    let shown = others.take(SHOWN).map(|(index, binding)| OtherBinding {
+        credential: credential(compiled, index),
+        why: why_not_bound(binding, destination, path, answer),
+    });
+    shown.collect()
+}
+
+fn why_not_bound(binding: &HeaderBinding, to: &Destination, path: Option<&str>, answer: &Answer) -> String {
+    let Some(path) = path.filter(|_| to.scheme == Scheme::Https) else {
+        return "is for https".to_owned();
+    };
+    if binding.host().port != to.authority.port {
+        return format!("is for port {}", binding.host().port);
+    }
+    match path::canonical(path) {
+        Err(_) if binding.looks_at_path() => return "looks at the path, which is ambiguous".to_owned(),
+        Ok(path) if !path.starts_with(binding.path_prefix()) => {
+            return format!("is for paths {}…", binding.path_prefix());
+        }
+        Ok(_) | Err(_) => {}
+    }
+    match answer {
+        Err(Denial::BindingConflict { .. }) => "would set its header beside another one".to_owned(),
+        Ok(_) | Err(_) => "would be used if the request were permitted".to_owned(),
+    }
+}
+
+fn through(compiled: &Compiled, question: &Question, answer: &Answer) -> Option<Through> {
+    let proxy = compiled.upstream_proxy.as_ref().filter(|_| answer.is_ok())?;
+    match question {
+        Question::Request { .. } | Question::Connection(_) => {
+            let Authority { host, port } = &proxy.authority;
+            Some(Through { address: format!("{host}:{port}"), secret: proxy.auth.clone() })
+        }
+        Question::LookUp(_) => None,
+    }
+}
+
+fn notes(policy: &Policy, question: &Question, answer: &Answer) -> Vec<String> {
+    let host = match question {
+        Question::LookUp(name) => return vec![note_of_look_up(name, answer)],
+        Question::Request { destination, .. } | Question::Connection(destination) => &destination.authority.host,
+    };
+    let note = match (answer, host) {
+        (Ok(_), Host::Name(name)) => Some(format!(
+            "nothing was resolved; every address of {name} is checked when it is looked up, before it is dialled"
+        )),
+        (Ok(_), Host::Ip(_)) => {
+            Some("whether the address is one of this host's own is checked when it is dialled".to_owned())
+        }
+        (Err(denial), host) if policy.egress().mode() != EgressMode::BlockAll && by_address(denial, host) => {
+            Some("a client that dials an address by number is judged by the egress policy as well".to_owned())
+        }
+        (Err(_), Host::Name(_) | Host::Ip(_)) => None,
+    };
+    note.into_iter().collect()
+}
+
+/// Whether the egress policy could permit what is denied of a name or an address, where a client dials a number for it.
+fn by_address(denial: &Denial, host: &Host) -> bool {
+    match denial {
+        Denial::NotListed { .. } => matches!(host, Host::Name(_)),
+        Denial::MethodNotPermitted { .. }
+        | Denial::PathNotPermitted { .. }
+        | Denial::HttpsOnly { .. }
+        | Denial::SchemeNotPermitted { .. } => true,
+        Denial::RuleDenied { .. }
+        | Denial::LocalName { .. }
+        | Denial::AddressBlocked { .. }
+        | Denial::NoAddress { .. }
+        | Denial::AmbiguousPath { .. }
+        | Denial::BindingConflict { .. } => false,
+    }
+}
+
+fn note_of_look_up(name: &HostName, answer: &Answer) -> String {
+    let loopback = name.as_str() == "localhost" || name.as_str().ends_with(".localhost");
+    match answer {
+        Ok(_) => format!("every address of {name} is checked before the sandbox gets it"),
+        Err(_) if loopback => "the sandbox gets its own loopback address, and nothing is looked up".to_owned(),
+        Err(_) => "nothing is looked up; the sandbox gets an address that leads to this refusal".to_owned(),
+    }
+}
