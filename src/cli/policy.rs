@@ -24,8 +24,8 @@ const UNUSABLE: u8 = 2;
 pub enum PolicyCommand {
     /// Check policy files, each on its own, and show every mistake at once
     ///
-    /// Warnings name what is permitted and probably not meant, and rules that change nothing. Exit code 0: good (warnings
-    /// too); 2: mistakes.
+    /// Warnings name what is permitted and probably not meant, and rules that change nothing. The cases that a file ends
+    /// with are asked of that file alone. Exit code 0: good (warnings too); 2: mistakes, or cases that fail.
     Check {
         /// The files
         #[arg(required = true, value_name = "FILE")]
@@ -54,13 +54,27 @@ fn check(files: &[PathBuf], out: &mut dyn Write, err: &mut dyn Write) -> io::Res
             code = UNUSABLE;
             continue;
         };
-        match compiled.warnings.len() {
-            0 => writeln!(out, "{}: ok", path.display())?,
-            1 => writeln!(out, "{}: ok, 1 warning", path.display())?,
-            n => writeln!(out, "{}: ok, {n} warnings", path.display())?,
+        let failures: Vec<_> = compiled.cases.iter().filter_map(|case| case.check(&compiled.policy).err()).collect();
+        for failure in &failures {
+            writeln!(err, "{failure}")?;
+        }
+        if failures.is_empty() {
+            let counts = counted(compiled.cases.len(), "case") + &counted(compiled.warnings.len(), "warning");
+            writeln!(out, "{}: ok{counts}", path.display())?;
+        } else {
+            code = UNUSABLE;
         }
     }
     Ok(code)
+}
+
+/// Nothing where there is none.
+fn counted(count: usize, what: &str) -> String {
+    match count {
+        0 => String::new(),
+        1 => format!(", 1 {what}"),
+        n => format!(", {n} {what}s"),
+    }
 }
 
 /// The files and options as a policy; `None` when that cannot be, with every reason in `err`.

@@ -9,6 +9,7 @@ use crate::types::{Authority, Destination, Host, Scheme};
 
 use super::address::{self, AddressClass};
 use super::binding::{BindingError, Field, HeaderBinding, parse_secret_name};
+use super::case::Case;
 use super::document::{self, Document, EGRESS_MODES, NETWORK_MODES, RawBinding, RawSecret};
 use super::egress::{Cidr, EgressMode, EgressPolicy};
 use super::mistake::{At, Collector, Mistakes, Warning, quoted};
@@ -20,6 +21,7 @@ use super::upstream::{self, UpstreamProxy};
 use super::written::Written;
 use super::{Denial, Policy, shadow};
 
+mod cases;
 mod rules;
 
 /// A policy file's name, which messages show and from whose directory its secret files are counted, and its text.
@@ -44,6 +46,8 @@ pub struct Compiled {
     pub warnings: Vec<Warning>,
     /// Where its parts were written.
     pub written: Written,
+    /// What its files say of themselves, for `policy check`.
+    pub cases: Vec<Case>,
 }
 
 /// Where a secret's value comes from.
@@ -95,6 +99,7 @@ pub fn load(files: &[NamedText], options: &PolicyOptions) -> Result<Compiled, Mi
         policy.with_rules(rules).with_mode_fixed(document.network_modes.iter().any(|mode| mode.value == "none"));
     let written = Written::default().modes(&document.network_modes, &document.egress_modes);
     let written = written.entries(&hosts, &cidrs).bindings(&bindings);
+    let cases = cases::cases(&document.cases, &mut mistakes);
     let mut warnings = Vec::new();
     rules::warn_of_methods(&document.rules, &mut warnings);
     shadow::warn(&policy, &hosts, &mut warnings);
@@ -103,7 +108,7 @@ pub fn load(files: &[NamedText], options: &PolicyOptions) -> Result<Compiled, Mi
     warn_of_bindings(&policy, &bindings, &mut warnings);
     warn_of_secrets(&secrets, &bindings, upstream_proxy.as_ref(), &mut warnings);
     let secrets = secrets.into_values().map(|secret| secret.value).collect();
-    mistakes.finish(&names, Compiled { policy, upstream_proxy, secrets, warnings, written })
+    mistakes.finish(&names, Compiled { policy, upstream_proxy, secrets, warnings, written, cases })
 }
 
 fn network(document: &Document, hosts: &[At<Authority>], mistakes: &mut Collector) -> Network {

@@ -11,8 +11,10 @@ use toml::de::{DeString, DeTable, DeValue};
 use super::compile::{NamedText, SecretSource};
 use super::mistake::{At, Collector, Place, did_you_mean, quoted};
 
+mod cases;
 mod rules;
 
+pub(super) use cases::RawCase;
 pub(super) use rules::{RawPorts, RawRule};
 
 /// What one file, or the options, say.
@@ -34,6 +36,7 @@ pub(super) struct Document {
     pub(super) secrets: Vec<RawSecret>,
     /// The names of all secrets that were written, those with an unreadable source too.
     pub(super) secret_names: BTreeSet<String>,
+    pub(super) cases: Vec<RawCase>,
 }
 
 impl Document {
@@ -52,6 +55,7 @@ impl Document {
         self.bindings.append(&mut other.bindings);
         self.secrets.append(&mut other.secrets);
         self.secret_names.append(&mut other.secret_names);
+        self.cases.append(&mut other.cases);
     }
 }
 
@@ -118,8 +122,9 @@ impl Reader<'_> {
                 "header_bindings" => self.bindings(value),
                 "secrets" => self.section(value, "secrets", Self::secret),
                 "upstream" => self.section(value, "upstream", Self::upstream_key),
+                "cases" => self.cases(value),
                 "tls" => self.unsupported(key, "tls"),
-                _ => self.unknown(key, "", &["network", "egress", "upstream", "header_bindings", "secrets"]),
+                _ => self.unknown(key, "", &["network", "egress", "upstream", "header_bindings", "secrets", "cases"]),
             }
         }
     }

@@ -3,6 +3,7 @@
 
 pub mod address;
 pub mod binding;
+pub mod case;
 pub mod compile;
 mod document;
 pub mod egress;
@@ -26,6 +27,7 @@ mod written;
 
 pub use address::{AddressClass, CheckedAddrs};
 pub use binding::{BindingError, HeaderBinding};
+pub use case::Case;
 pub use compile::{Compiled, NamedText, SecretSource, SecretSpec, load};
 pub use egress::{Cidr, CidrError, EgressError, EgressMode, EgressPolicy};
 pub use entry::Entry;

@@ -62,6 +62,64 @@ fn check_says_ok_or_every_mistake() {
     assert!(o.err.contains(&format!("{}:3:22: \"b.test/\": an entry has no path\n  hint: ", bad.path())), "{}", o.err);
 }
 
+const CASES: &str = r#"
+[network]
+mode = "allow"
+hosts = ["a.test", "10.0.0.1"]
+
+[[network.rules]]
+host = "b.test"
+action = "allow"
+methods = ["GET"]
+"#;
+
+fn case(request: &str, rest: &str) -> String {
+    format!("[[cases]]\nrequest = \"{request}\"\n{rest}\n")
+}
+
+#[test]
+fn check_asks_the_cases() {
+    let good = [
+        ("GET https://a.test/x", "expect = \"permit\""),
+        ("GET https://b.test/", "expect = \"permit\""),
+        ("POST https://b.test/", "expect = \"deny\"\ncode = \"method_not_permitted\""),
+        ("tcp://a.test:22", "expect = \"deny\""),
+        ("dns:b.test", "expect = \"permit\""),
+        ("dns:c.test", "expect = \"deny\"\ncode = \"host_not_listed\""),
+        ("GET https://10.0.0.1/", "expect = \"deny\"\ncode = \"address_blocked\""),
+    ];
+    let text = CASES.to_owned() + &good.map(|(request, rest)| case(request, rest)).concat();
+    let file = Scratch::new("cases", &text);
+    let o = policy(&["check", file.path()]);
+    assert_eq!((o.code, o.out), (0, format!("{}: ok, 7 cases, 1 warning\n", file.path())), "{}", o.err);
+
+    let bad = [
+        ("GET https://c.test/x", "expect = \"permit\""),
+        ("GET https://a.test/", "expect = \"deny\""),
+        ("POST https://b.test/", "expect = \"deny\"\ncode = \"rule_denied\""),
+        ("dns:a.test", "expect = \"deny\""),
+    ];
+    let text = CASES.to_owned() + &bad.map(|(request, rest)| case(request, rest)).concat();
+    let file = Scratch::new("failing", &text);
+    let o = policy(&["check", file.path()]);
+    assert_eq!((o.code, o.out.as_str()), (2, ""));
+    let said = o.err.replace(file.path(), "p");
+    let (_, failures) = said.split_once("opens it\n").unwrap();
+    assert_eq!(
+        failures,
+        "p:10:1: GET https://c.test/x is denied (host_not_listed), and this case expects it to be permitted\n  \
+           hint: c.test is not in this sandbox's policy\n\
+         p:13:1: GET https://a.test/ is permitted, and this case expects it to be denied\n  \
+           hint: it is permitted by network host a.test\n\
+         p:16:1: POST https://b.test/ is denied as method_not_permitted, and this case expects rule_denied\n  \
+           hint: b.test may be reached, but not with POST for this path\n\
+         p:20:1: dns:a.test is permitted, and this case expects it to be denied\n  \
+           hint: it is permitted by network host a.test\n"
+    );
+    // What a request would be told does not depend on them.
+    assert_eq!(policy(&["explain", "--policy", file.path(), "GET", "https://a.test/"]).code, 0);
+}
+
 #[test]
 fn check_names_a_file_it_cannot_read() {
     let o = policy(&["check", "/nowhere/p.toml"]);

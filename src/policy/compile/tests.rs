@@ -37,6 +37,7 @@ macro_rules! mistakes {
     )* };
 }
 
+mod cases;
 mod rules;
 
 mistakes! {
