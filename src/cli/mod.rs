@@ -1,8 +1,10 @@
 //! The command line: one file per command.
 
 pub mod doctor;
+mod indexes;
 pub mod policy;
 pub mod policy_options;
+mod presets;
 pub mod run;
 
 use std::ffi::OsString;

@@ -4,11 +4,12 @@ mod explain;
 
 use std::fmt::Display;
 use std::io::{self, Write};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use crate::policy::{Compiled, NamedText, PolicyOptions, load};
+use crate::policy::{Compiled, NamedText, PRESETS, PolicyOptions, load};
 
-use super::policy_options::read_policy_file;
+use super::policy_options::{PolicyArgs, read_policy_file};
+use super::presets::{self, Presets};
 
 pub use explain::ExplainArgs;
 
@@ -36,6 +37,15 @@ pub enum PolicyCommand {
     /// The same of a plain connection (tcp://HOST:PORT) and of a look-up (dns:NAME). Of the rules and bindings for its host,
     /// those that do not apply are shown too, with why. Nothing is resolved or dialled, and no secret is read. Exit code 0: permitted; 1: denied; 2: unusable input.
     Explain(Box<ExplainArgs>),
+    /// List the policies that come with the program, or print one
+    ///
+    /// What is printed is what `--preset NAME` adds on this machine, with the package indexes that were found. Exit code 0:
+    /// good; 2: settings of a package tool that cannot be read.
+    Presets {
+        /// The one to print
+        #[arg(value_parser = presets::names(), hide_possible_values = true)]
+        name: Option<String>,
+    },
 }
 
 /// Runs one of them; what was asked for goes to `out`, warnings and mistakes to `err`. Returns the exit code.
@@ -43,6 +53,8 @@ pub fn run(command: &PolicyCommand, out: &mut dyn Write, err: &mut dyn Write) ->
     let code = match command {
         PolicyCommand::Check { files } => check(files, out, err),
         PolicyCommand::Explain(args) => explain::run(args, out, err),
+        PolicyCommand::Presets { name: None } => list_presets(out),
+        PolicyCommand::Presets { name: Some(name) } => print_preset(name, out, err),
     };
     code.unwrap_or(UNUSABLE)
 }
@@ -50,7 +62,9 @@ pub fn run(command: &PolicyCommand, out: &mut dyn Write, err: &mut dyn Write) ->
 fn check(files: &[PathBuf], out: &mut dyn Write, err: &mut dyn Write) -> io::Result<u8> {
     let mut code = GOOD;
     for path in files {
-        let Some(compiled) = compile(std::slice::from_ref(path), &PolicyOptions::default(), err)? else {
+        let file = read_files(std::slice::from_ref(path), err)?;
+        let compiled = file.map(|file| compile(&file, &PolicyOptions::default(), err)).transpose()?.flatten();
+        let Some(compiled) = compiled else {
             code = UNUSABLE;
             continue;
         };
@@ -77,19 +91,56 @@ fn counted(count: usize, what: &str) -> String {
     }
 }
 
-/// The files and options as a policy; `None` when that cannot be, with every reason in `err`.
-fn compile(paths: &[PathBuf], options: &PolicyOptions, err: &mut dyn Write) -> io::Result<Option<Compiled>> {
-    let mut files = Vec::<NamedText>::new();
+fn list_presets(out: &mut dyn Write) -> io::Result<u8> {
+    let longest = presets::names().iter().map(|name| name.len()).max().unwrap_or_default();
+    PRESETS.iter().try_for_each(|preset| writeln!(out, "{:longest$}  {}", preset.name(), preset.about()))?;
+    Ok(GOOD)
+}
+
+fn print_preset(name: &str, out: &mut dyn Write, err: &mut dyn Write) -> io::Result<u8> {
+    let Some(presets) = read_presets(&[name.to_owned()], err)? else { return Ok(UNUSABLE) };
+    presets.texts.iter().try_for_each(|file| out.write_all(file.text.as_bytes()))?;
+    Ok(GOOD)
+}
+
+/// What the policy options of a command say, as a policy.
+fn compile_args(args: &PolicyArgs, err: &mut dyn Write) -> io::Result<Option<Compiled>> {
+    let (paths, options) = args.clone().into_parts();
+    let (files, presets) = (read_files(&paths, err)?, read_presets(&args.preset, err)?);
+    let (Some(mut files), Some(mut presets)) = (files, presets) else { return Ok(None) };
+    files.append(&mut presets.texts);
+    compile(&files, &options, err)
+}
+
+fn read_presets(names: &[String], err: &mut dyn Write) -> io::Result<Option<Presets>> {
+    let home = crate::launcher::invoking_user().map(|user| user.home).map_err(anyhow::Error::from);
+    match home.and_then(|home| Presets::read(names, &home)) {
+        Ok(presets) => {
+            presets.notes.iter().try_for_each(|note| writeln!(err, "{note}"))?;
+            Ok(Some(presets))
+        }
+        Err(error) => {
+            writeln!(err, "error: {error:#}")?;
+            Ok(None)
+        }
+    }
+}
+
+/// The files; `None` when one cannot be read, with every reason in `err`.
+fn read_files(paths: &[PathBuf], err: &mut dyn Write) -> io::Result<Option<Vec<NamedText>>> {
+    let mut files = Vec::new();
     for path in paths {
-        match read_policy_file(Path::new(path)) {
+        match read_policy_file(path) {
             Ok(file) => files.push(file),
             Err(error) => writeln!(err, "error: {error:#}")?,
         }
     }
-    if files.len() < paths.len() {
-        return Ok(None);
-    }
-    match load(&files, options) {
+    Ok((files.len() == paths.len()).then_some(files))
+}
+
+/// The files and options as a policy; `None` when that cannot be, with every reason in `err`.
+fn compile(files: &[NamedText], options: &PolicyOptions, err: &mut dyn Write) -> io::Result<Option<Compiled>> {
+    match load(files, options) {
         Ok(compiled) => {
             for warning in &compiled.warnings {
                 writeln!(err, "{warning}")?;

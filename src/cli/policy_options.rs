@@ -8,6 +8,8 @@ use anyhow::{Context, ensure};
 
 use crate::policy::{NamedText, PolicyOptions};
 
+use super::presets;
+
 const HEADING: &str = "Policy";
 
 /// What the sandbox may reach, and with which credentials. Options add to the policy files; a contradiction is an error.
@@ -16,6 +18,13 @@ pub struct PolicyArgs {
     /// Read a policy file (TOML); several are joined
     #[arg(help_heading = HEADING, long = "policy", value_name = "FILE")]
     pub policy: Vec<PathBuf>,
+
+    /// Add a policy that comes with the program, such as github; `policy presets` lists them
+    ///
+    /// Presets add to each other and to files. Those of languages permit the package indexes that pip, npm or cargo is
+    /// configured with on this machine, and say which.
+    #[arg(help_heading = HEADING, long, value_name = "NAME", value_parser = presets::names(), hide_possible_values = true)]
+    pub preset: Vec<String>,
 
     /// Permit https to exactly this host; the port is 443 unless it is given
     ///
@@ -64,10 +73,11 @@ pub struct PolicyArgs {
 }
 
 impl PolicyArgs {
-    /// The policy files, and the options that add to them.
+    /// The policy files, and the options that add to them; presets are read by [`presets::Presets`].
     pub fn into_parts(self) -> (Vec<PathBuf>, PolicyOptions) {
         let Self {
             policy,
+            preset: _,
             allow,
             network,
             allow_cidr,

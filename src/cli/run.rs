@@ -31,6 +31,7 @@ use crate::types::{SandboxId, Secret};
 
 use super::exit;
 use super::policy_options::{PolicyArgs, read_policy_file};
+use super::presets::Presets;
 
 /// The most connections at a time, where the descriptor limit allows them.
 const CONNECTIONS: usize = 8192;
@@ -93,7 +94,7 @@ pub fn run(args: &RunArgs) -> u8 {
 fn try_run(args: &RunArgs) -> Result<u8> {
     let identity = launcher::invoking_user()?;
     // By sudo this is still root, who can open what the invoking user cannot.
-    let opened = Opened::open(args, identity.uid)?;
+    let opened = Opened::open(args, &identity)?;
     if opened.compiled.upstream_proxy.is_none() && !args.quiet {
         mention_host_proxy();
     }
@@ -135,17 +136,24 @@ struct Audit {
 }
 
 impl Opened {
-    /// `uid` is whom a secret's file has to belong to, unless it is root's.
-    fn open(args: &RunArgs, uid: u32) -> Result<Self> {
-        let (files, options) = args.policy.clone().into_parts();
-        let texts = files.iter().map(|path| read_policy_file(path)).collect::<Result<Vec<_>>>()?;
+    /// `identity` is whom a secret's file has to belong to, unless it is root's.
+    fn open(args: &RunArgs, identity: &Identity) -> Result<Self> {
+        let (mut files, options) = args.policy.clone().into_parts();
+        let mut texts = files.iter().map(|path| read_policy_file(path)).collect::<Result<Vec<_>>>()?;
+        let mut presets = Presets::read(&args.policy.preset, &identity.home)?;
+        if !args.quiet {
+            presets.notes.iter().for_each(|note| say(note));
+        }
+        texts.append(&mut presets.texts);
+        files.append(&mut presets.files);
         let compiled = policy::load(&texts, &options)?;
         if !args.quiet {
             compiled.warnings.iter().for_each(|warning| say(&warning.to_string()));
         }
         let mut sources = Vec::new();
         for secret in &compiled.secrets {
-            let source = open_source(&secret.source, uid).with_context(|| format!("secret {}", secret.name))?;
+            let source =
+                open_source(&secret.source, identity.uid).with_context(|| format!("secret {}", secret.name))?;
             sources.push((secret.name.clone(), source));
         }
         let audit = args.audit.as_ref().map(|path| open_audit(path)).transpose()?;

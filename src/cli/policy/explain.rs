@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use crate::policy::{Credential, Decider, DeciderKind, Explanation, OtherRule, Place, Question, Verdict};
 
 use super::super::policy_options::PolicyArgs;
-use super::{DENIED, GOOD, UNUSABLE, compile, error};
+use super::{DENIED, GOOD, UNUSABLE, compile_args, error};
 
 /// The arguments of `policy explain`.
 #[derive(Clone, Debug, clap::Args)]
@@ -26,8 +26,7 @@ pub struct ExplainArgs {
 }
 
 pub(super) fn run(args: &ExplainArgs, out: &mut dyn Write, err: &mut dyn Write) -> io::Result<u8> {
-    let (files, options) = args.policy.clone().into_parts();
-    let Some(compiled) = compile(&files, &options, err)? else { return Ok(UNUSABLE) };
+    let Some(compiled) = compile_args(&args.policy, err)? else { return Ok(UNUSABLE) };
     let question = match Question::of(args.method.as_deref(), &args.url) {
         Ok(question) => question,
         Err(wrong) => {

@@ -1,3 +1,5 @@
+use std::path::PathBuf;
+
 use clap::Parser;
 use serde_json::{Value, json};
 
@@ -532,6 +534,30 @@ fn explain_as_json() {
     // What cannot be explained is no object.
     let o = policy(&["explain", "--json", "GET", "a.test"]);
     assert!(o.code == 2 && o.out.is_empty() && o.err.contains("no scheme"), "{}", o.err);
+}
+
+#[test]
+fn presets_are_listed_printed_and_used() {
+    let o = policy(&["presets"]);
+    assert_eq!((o.code, o.err.as_str(), o.out.lines().count()), (0, "", PRESETS.len()));
+    assert!(o.out.starts_with("github       Clone, fetch and push over https at GitHub, "), "{}", o.out);
+    let o = policy(&["presets", "github"]);
+    assert_eq!((o.code, o.err.as_str(), o.out.as_str()), (0, "", include_str!("../../../policies/github.toml")));
+    let file = Scratch::new("preset", &o.out);
+    assert_eq!(policy(&["check", file.path()]).out, format!("{}: ok, 10 cases\n", file.path()));
+    let ask = |presets: &[&str], subject: &[&str]| policy(&[&["explain"], presets, subject].concat());
+    let clone = ["GET", "https://github.com/a/b.git/info/refs"];
+    assert_eq!(ask(&[], &clone).code, 1);
+    let o = ask(&["--preset", "github"], &clone);
+    assert!(o.code == 0 && o.out.contains("decided by: the allow rule at preset github:3:1\n"), "{}", o.out);
+    // Several, with deny over allow.
+    let both = ["--preset", "recommended", "--preset", "telemetry", "--network", "all"];
+    assert_eq!(ask(&both, &["GET", "https://www.gitlab.com/"]).code, 0);
+    let o = ask(&both, &["GET", "https://api.segment.io/"]);
+    assert!(o.code == 1 && o.out.contains("decided by: the deny rule at preset telemetry:"), "{}", o.out);
+    let unknown =
+        Cli::try_parse_from(["policy", "explain", "--preset", "githb", "dns:a.test"]).err().unwrap().to_string();
+    assert!(unknown.contains("'githb'") && unknown.contains("'github'"), "{unknown}");
 }
 
 #[test]
