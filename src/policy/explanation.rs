@@ -300,6 +300,7 @@ fn notes(policy: &Policy, question: &Question, answer: &Answer) -> Vec<String> {
         Question::LookUp(name) => return vec![note_of_look_up(name, answer)],
         Question::Request { destination, .. } | Question::Connection(destination) => &destination.authority.host,
     };
+    let unread = answer.is_ok() && question.passes_unread(policy);
     let note = match (answer, host) {
         (Ok(_), Host::Name(name)) => Some(format!(
             "nothing was resolved; every address of {name} is checked when it is looked up, before it is dialled"
@@ -312,7 +313,11 @@ fn notes(policy: &Policy, question: &Question, answer: &Answer) -> Vec<String> {
         }
         (Err(_), Host::Name(_) | Host::Ip(_)) => None,
     };
-    note.into_iter().collect()
+    let unread = unread.then(|| {
+        "the connection is passed on unread: neither methods nor paths are looked at, and no credential is put in"
+            .to_owned()
+    });
+    unread.into_iter().chain(note).collect()
 }
 
 /// Whether the egress policy could permit what is denied of a name or an address, where a client dials a number for it.

@@ -4,7 +4,7 @@ use clap::Parser;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::policy::{Denial, Grant, Permit, Question};
+use crate::policy::{Denial, Entry, Grant, Permit, Question};
 use crate::types::{Destination, Host, Scheme};
 
 #[derive(Parser)]
@@ -325,13 +325,26 @@ fn explain_and_enforcement_agree() {
         let subject = if tcp { vec![url.trim_end_matches(facts.path)] } else { vec![facts.method, &url] };
         let o = policy(&[&["explain", "--policy", file.path()], &subject[..]].concat());
         let says = |line: String| assert!(o.out.contains(&(line.clone() + "\n")), "{line}\n{}\n{text}", o.out);
-        if let Err(denial) = enforced.destination(facts.destination) {
-            assert_eq!(o.code, 1, "what closes the connection is denied: {denial}\n{}\n{text}", o.out);
-        }
-        // What nobody reads is judged as a destination.
-        let destination =
-            || enforced.destination(facts.destination).map(|grant| Permit { grant, bindings: Vec::new() });
-        match if tcp { destination() } else { enforced.request(facts) } {
+        let permit = |grant| Permit { grant, bindings: Vec::new() };
+        let passed = match enforced.entry(facts.destination) {
+            Ok(Entry::Relay(grant)) => Some(grant),
+            Ok(Entry::Look { other }) if tcp => other,
+            Ok(Entry::Look { .. }) | Err(_) if tcp => None,
+            Ok(Entry::Look { .. }) | Err(_) => enforced.passes_unread(facts.destination),
+        };
+        let answer = match passed {
+            Some(grant) => Ok(permit(grant)),
+            None if tcp => match enforced.destination(facts.destination) {
+                // What has to be looked into passes only as what can be read.
+                Ok(_) => {
+                    assert_eq!(o.code, 1, "{}\n{text}", o.out);
+                    return;
+                }
+                Err(denial) => Err(denial),
+            },
+            None => enforced.request(facts),
+        };
+        match answer {
             Ok(permit) => {
                 permitted += 1;
                 assert_eq!(o.code, 0, "{}\n{text}", o.out);
@@ -476,6 +489,33 @@ fn explain_tells_a_connection_and_a_look_up() {
     let (code, out) = ask("tcp://nowhere.test:22");
     assert_eq!(code, 1);
     assert!(out.starts_with("denied: tcp://nowhere.test:22\ncode: host_not_listed\n"), "{out}");
+}
+
+/// What is relayed is said to be, and what has to be looked into is not relayed.
+#[test]
+fn explain_tells_what_passes_unread() {
+    let rule = |rest: &str| format!("[[network.rules]]\nhost = \"db.test\"\naction = \"allow\"\n{rest}\n");
+    let tcp = rule("scheme = \"tcp\"\nports = [5432]");
+    let ask = |text: &str, subject: &[&str]| {
+        let file = Scratch::new("unread", text);
+        let o = policy(&[&["explain", "--policy", file.path()], subject].concat());
+        (o.code, o.out.contains("note: the connection is passed on unread"), o.out.replace(file.path(), "p"))
+    };
+    let (code, unread, out) = ask(&tcp, &["tcp://db.test:5432"]);
+    assert!(code == 0 && unread && out.contains("decided by: the allow rule at p:1:1\n"), "{out}");
+    // TLS to the same port is not looked into, either.
+    let (code, unread, out) = ask(&tcp, &["GET", "https://db.test:5432/x"]);
+    assert!(code == 0 && unread, "{out}");
+    let (code, _, out) = ask(&tcp, &["tcp://db.test:5433"]);
+    assert!(code == 1 && out.contains("code: host_not_listed\n") && out.contains("is for other ports"), "{out}");
+    // A rule that looks at requests takes that away.
+    let both = tcp + &rule("ports = [5432]\nmethods = [\"GET\"]");
+    let (code, _, out) = ask(&both, &["tcp://db.test:5432"]);
+    assert!(code == 1 && out.contains("may be reached over https, not over tcp\n"), "{out}");
+    let (code, unread, out) = ask(&both, &["GET", "https://db.test:5432/x"]);
+    assert!(code == 0 && !unread && out.contains("decided by: the allow rule at p:6:1\n"), "{out}");
+    let (code, _, out) = ask(&both, &["POST", "https://db.test:5432/x"]);
+    assert!(code == 1 && out.contains("code: method_not_permitted\n"), "{out}");
 }
 
 /// Everything that the text says is in the object, and nothing else is printed.
