@@ -8,13 +8,12 @@ mod npm;
 mod pip;
 
 use std::ffi::OsString;
-use std::fs::OpenOptions;
 use std::io::{ErrorKind, Read};
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail, ensure};
 
+use crate::launcher::{Links, OpenError, OpenedFile, Purpose, open_file};
 use crate::policy::network::parse_entry;
 use crate::policy::{Index, Tool};
 
@@ -29,6 +28,8 @@ pub struct Surroundings<'a> {
     pub variables: &'a [(OsString, OsString)],
     /// The root of the file system; another one in tests.
     pub root: PathBuf,
+    /// Which links lead to settings.
+    pub links: Links<'a>,
 }
 
 /// What was found.
@@ -39,7 +40,7 @@ pub struct Found {
     /// What is left out, and why.
     pub left_out: Vec<String>,
     /// The files that were read.
-    pub files: Vec<PathBuf>,
+    pub files: Vec<OpenedFile>,
 }
 
 /// A setting that names an index.
@@ -122,25 +123,25 @@ impl Surroundings<'_> {
 }
 
 /// A file of settings, noted in `files`; none where there is none.
-fn read(path: &Path, files: &mut Vec<PathBuf>) -> Result<Option<String>> {
+fn read(path: &Path, around: &Surroundings<'_>, files: &mut Vec<OpenedFile>) -> Result<Option<String>> {
     let context = || format!("cannot read the settings in {}", path.display());
-    // Not blocking, since opening a FIFO would wait for a writer.
-    let opened = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY).open(path);
-    let file = match opened {
-        Ok(file) => file,
-        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => return Ok(None),
+    let mut opened = match open_file(path, Purpose::ReadFile, around.links) {
+        Ok(opened) => opened,
+        Err(OpenError::Failed(error)) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
+            return Ok(None);
+        }
         Err(error) => return Err(error).with_context(context),
     };
-    if !file.metadata().with_context(context)?.is_file() {
+    if !opened.file.metadata().with_context(context)?.is_file() {
         return Ok(None);
     }
     let mut bytes = Vec::new();
-    let length = file.take(FILE_MAX + 1).read_to_end(&mut bytes).with_context(context)?;
+    let length = (&mut opened.file).take(FILE_MAX + 1).read_to_end(&mut bytes).with_context(context)?;
     ensure!(length as u64 <= FILE_MAX, "{} is longer than 1 MiB", path.display());
-    if files.iter().any(|known| known == path) {
+    if files.iter().any(|known| known.path == opened.path) {
         return Ok(None);
     }
-    files.push(path.to_owned());
+    files.push(opened);
     match String::from_utf8(bytes) {
         Ok(text) => Ok(Some(text)),
         Err(_) => bail!("{} is not UTF-8", path.display()),

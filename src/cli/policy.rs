@@ -6,6 +6,7 @@ use std::fmt::Display;
 use std::io::{self, Write};
 use std::path::PathBuf;
 
+use crate::launcher::Links;
 use crate::policy::{Compiled, NamedText, PRESETS, PolicyOptions, load};
 
 use super::policy_options::{PolicyArgs, read_policy_file};
@@ -114,7 +115,7 @@ fn compile_args(args: &PolicyArgs, err: &mut dyn Write) -> io::Result<Option<Com
 
 fn read_presets(names: &[String], err: &mut dyn Write) -> io::Result<Option<Presets>> {
     let home = crate::launcher::invoking_user().map(|user| user.home).map_err(anyhow::Error::from);
-    match home.and_then(|home| Presets::read(names, &home)) {
+    match home.and_then(|home| Presets::read(names, &home, Links::All)) {
         Ok(presets) => {
             presets.notes.iter().try_for_each(|note| writeln!(err, "{note}"))?;
             Ok(Some(presets))

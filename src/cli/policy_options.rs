@@ -104,15 +104,28 @@ impl PolicyArgs {
 /// Reads a policy file of at most 1 MiB.
 ///
 /// # Errors
-/// The file cannot be read, is too long, or is not UTF-8; the text names it.
+/// The file cannot be opened or read, is too long, or is not UTF-8; the text names it.
 pub fn read_policy_file(path: &Path) -> anyhow::Result<NamedText> {
+    let file = File::open(path).with_context(|| unreadable(path))?;
+    read_policy(file, path)
+}
+
+/// The same of a file that is open.
+///
+/// # Errors
+/// As [`read_policy_file`].
+pub fn read_policy(file: File, path: &Path) -> anyhow::Result<NamedText> {
     const MOST: u64 = 1 << 20;
     let name = path.display().to_string();
     let mut bytes = Vec::new();
-    let read = File::open(path).and_then(|file| file.take(MOST + 1).read_to_end(&mut bytes));
-    let length = read.with_context(|| format!("cannot read the policy file {name}"))?;
+    let length = file.take(MOST + 1).read_to_end(&mut bytes).with_context(|| unreadable(path))?;
     ensure!(length as u64 <= MOST, "the policy file {name} is longer than 1 MiB");
     let text = String::from_utf8(bytes)
         .map_err(|e| anyhow::anyhow!("the policy file {name} is not UTF-8 (byte {})", e.utf8_error().valid_up_to()))?;
     Ok(NamedText { name, text })
+}
+
+/// What to say of a policy file that cannot be read, before the reason.
+pub fn unreadable(path: &Path) -> String {
+    format!("cannot read the policy file {}", path.display())
 }

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 
+use crate::launcher::Links;
 use crate::policy::{NamedText, PRESETS, Preset};
 
 use super::indexes::{self, Surroundings};
@@ -16,19 +17,21 @@ pub struct Presets {
     pub texts: Vec<NamedText>,
     /// What of this machine's settings was added, or left out, for a person.
     pub notes: Vec<String>,
-    /// The files of settings that were read, which must not be changed from inside.
+    /// The files of settings that were read, resolved, which must not be changed from inside.
     pub files: Vec<PathBuf>,
+    /// The symbolic links by which they were found.
+    pub links: Vec<PathBuf>,
 }
 
 impl Presets {
     /// The presets of these names; what is no name of one was refused before. `home` is the user's, in which settings of
-    /// package tools are looked for.
+    /// package tools are looked for; `links` says which links lead to them.
     ///
     /// # Errors
     /// Settings of a package tool that are there and cannot be read.
-    pub fn read(names: &[String], home: &Path) -> Result<Self> {
+    pub fn read(names: &[String], home: &Path, links: Links<'_>) -> Result<Self> {
         let variables: Vec<(OsString, OsString)> = std::env::vars_os().collect();
-        let around = Surroundings { home: home.to_owned(), variables: &variables, root: PathBuf::from("/") };
+        let around = Surroundings { home: home.to_owned(), variables: &variables, root: PathBuf::from("/"), links };
         let mut presets = Self::default();
         for preset in PRESETS.iter().filter(|preset| names.iter().any(|name| name == preset.name())) {
             presets.add(preset, &around).with_context(|| format!("preset {}", preset.name()))?;
@@ -54,7 +57,10 @@ impl Presets {
             ));
         }
         self.texts.push(preset.file(&found.indexes));
-        self.files.extend(found.files);
+        for opened in found.files {
+            self.files.push(opened.path);
+            self.links.extend(opened.links);
+        }
         Ok(())
     }
 }

@@ -4,41 +4,37 @@
 //! process has one thread and has read no secret; only then are secrets read and threads started.
 
 mod inside;
+mod opened;
 
 use std::collections::HashMap;
 use std::ffi::OsString;
-use std::fs::OpenOptions;
 use std::io::Write;
 use std::net::{IpAddr, SocketAddr};
-use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::SystemTime;
 
 use anyhow::{Context, Result, anyhow, bail, ensure};
 
 use crate::app::{self, Ended, Entrances, Parts, Running};
-use crate::audit::{AuditFile, Sink, Summary};
+use crate::audit::{Sink, Summary};
 use crate::credentials::header::{Injector, basic};
-use crate::credentials::source::{Source, SourceContext, open_secret_file, read_secret};
+use crate::credentials::source::{Source, SourceContext, read_secret};
 use crate::launcher::{self, CaptureMode, Identity, LaunchError, Listeners, Newborn};
-use crate::policy::{self, Compiled, SecretSource};
 use crate::proxy::capture::transparent::Entrance;
 use crate::proxy::upstream_proxy::UpstreamProxy;
 use crate::sandboxes::Sandbox;
-use crate::tls::{LeafConfigs, LeafLimits, NamedPem, SandboxCa, UpstreamTls};
+use crate::tls::{LeafConfigs, LeafLimits, SandboxCa, UpstreamTls};
 use crate::types::{SandboxId, Secret};
 
 use super::exit;
-use super::policy_options::{PolicyArgs, read_policy_file};
-use super::presets::Presets;
+use super::policy_options::PolicyArgs;
+use opened::Opened;
 
 /// The most connections at a time, where the descriptor limit allows them.
 const CONNECTIONS: usize = 8192;
 /// Descriptors that are not connections'.
 const OTHER_DESCRIPTORS: usize = 128;
-/// The longest `--upstream-ca` file, in bytes.
-const CA_FILE_MAX: u64 = 8 * 1024 * 1024;
 
 /// What `run` is asked to do.
 #[derive(Debug, clap::Args)]
@@ -114,122 +110,6 @@ fn mention_host_proxy() {
     if let Some(name) = VARIABLES.iter().find(set) {
         say(&format!("{name} is not followed; --upstream-proxy http://HOST:PORT goes through a proxy"));
     }
-}
-
-/// Everything that is opened before the child exists.
-struct Opened {
-    compiled: Compiled,
-    sources: Vec<(String, Source)>,
-    audit: Option<Audit>,
-    upstream_ca: Vec<NamedPem>,
-    /// The files that steer the run, resolved: the command must not change them for the next one.
-    steering: Vec<PathBuf>,
-    /// The symbolic links by which these, the secrets and the audit are found.
-    links: Vec<PathBuf>,
-}
-
-/// The file of `--audit`.
-struct Audit {
-    /// Resolved; none for a pipe, a terminal or /dev/null, where nothing has to be hidden.
-    path: Option<PathBuf>,
-    file: AuditFile,
-}
-
-impl Opened {
-    /// `identity` is whom a secret's file has to belong to, unless it is root's.
-    fn open(args: &RunArgs, identity: &Identity) -> Result<Self> {
-        let (mut files, options) = args.policy.clone().into_parts();
-        let mut texts = files.iter().map(|path| read_policy_file(path)).collect::<Result<Vec<_>>>()?;
-        let mut presets = Presets::read(&args.policy.preset, &identity.home)?;
-        if !args.quiet {
-            presets.notes.iter().for_each(|note| say(note));
-        }
-        texts.append(&mut presets.texts);
-        files.append(&mut presets.files);
-        let compiled = policy::load(&texts, &options)?;
-        if !args.quiet {
-            compiled.warnings.iter().for_each(|warning| say(&warning.to_string()));
-        }
-        let mut sources = Vec::new();
-        for secret in &compiled.secrets {
-            let source =
-                open_source(&secret.source, identity.uid).with_context(|| format!("secret {}", secret.name))?;
-            sources.push((secret.name.clone(), source));
-        }
-        let audit = args.audit.as_ref().map(|path| open_audit(path)).transpose()?;
-        let upstream_ca = args.upstream_ca.iter().map(|path| read_ca(path)).collect::<Result<Vec<_>>>()?;
-        let mut opened = Self { compiled, sources, audit, upstream_ca, steering: Vec::new(), links: Vec::new() };
-        opened.note_links(&files, args)?;
-        Ok(opened)
-    }
-
-    /// Resolves the names by which files were opened.
-    fn note_links(&mut self, policies: &[PathBuf], args: &RunArgs) -> Result<()> {
-        let secrets = self.compiled.secrets.iter().filter_map(|secret| match &secret.source {
-            SecretSource::File(path) => Some(path),
-            SecretSource::Env(_) | SecretSource::Command(_) => None,
-        });
-        let steering = policies.iter().chain(&args.upstream_ca).map(|path| (path, true));
-        for (path, steers) in steering.chain(secrets.chain(&args.audit).map(|path| (path, false))) {
-            // What is no file, such as a pipe, cannot be written again.
-            let Some(resolved) = path.canonicalize().ok().filter(|path| path.is_file()) else { continue };
-            let written = std::path::absolute(path).context("the working directory cannot be told")?;
-            self.links.extend(launcher::links(&written, &resolved));
-            if steers {
-                self.steering.push(resolved);
-            }
-        }
-        Ok(())
-    }
-}
-
-fn open_source(source: &SecretSource, uid: u32) -> Result<Source> {
-    Ok(match source {
-        SecretSource::Env(variable) => Source::Env(variable.clone()),
-        SecretSource::Command(argv) => Source::Command(argv.clone()),
-        SecretSource::File(path) => {
-            let (path, file) = open_secret_file(path, uid)?;
-            Source::File { path: launcher::opened_as(&path, &file)?, file }
-        }
-    })
-}
-
-fn open_audit(path: &Path) -> Result<Audit> {
-    let mut options = OpenOptions::new();
-    // Not blocking, since opening a FIFO would wait for a reader. No link, which an earlier run may have left to have rows
-    // written somewhere else.
-    let flags = libc::O_NONBLOCK | libc::O_NOCTTY | libc::O_NOFOLLOW;
-    options.append(true).create(true).mode(0o600).custom_flags(flags);
-    let context = || format!("--audit: cannot open {}", path.display());
-    let absolute = std::path::absolute(path).with_context(context)?;
-    let writable = [std::env::current_dir().with_context(context)?, PathBuf::from("/tmp")];
-    // Where it lies, by whatever name it is given.
-    let directory = |place: &Path| place.parent().and_then(|parent| parent.canonicalize().ok());
-    let below = |place: &&Path| directory(place).is_some_and(|lies| writable.iter().any(|tree| lies.starts_with(tree)));
-    if let Some(link) = absolute.ancestors().skip(1).filter(below).find(|place| place.is_symlink()) {
-        bail!("--audit: {} is a link where an earlier run could have made it; name the file itself", link.display());
-    }
-    let file = options.open(path).with_context(context)?;
-    let kind = file.metadata().with_context(context)?.file_type();
-    let resolved = if kind.is_char_device() || kind.is_fifo() {
-        None
-    } else {
-        Some(launcher::guard_audit(path, &file).context("--audit")?)
-    };
-    let file = AuditFile::new(file).with_context(|| format!("--audit: cannot write {}", path.display()))?;
-    Ok(Audit { path: resolved, file })
-}
-
-fn read_ca(path: &Path) -> Result<NamedPem> {
-    let name = path.display().to_string();
-    let context = || format!("--upstream-ca: cannot read {name}");
-    let metadata = path.metadata().with_context(context)?;
-    ensure!(
-        metadata.is_file() && metadata.len() <= CA_FILE_MAX,
-        "--upstream-ca: {name} is not a file of at most 8 MiB"
-    );
-    let bytes = std::fs::read(path).with_context(context)?;
-    Ok(NamedPem { name, bytes })
 }
 
 /// Makes the sandbox's authority and everything that pid 1 needs, has it set up, reads the secrets, and starts the proxy.

@@ -6,4 +6,4 @@ pub mod source;
 mod command;
 
 pub use header::{InjectError, Injector};
-pub use source::{Source, SourceContext, SourceError, open_secret_file, read_secret};
+pub use source::{Source, SourceContext, SourceError, check_secret_file, read_secret};

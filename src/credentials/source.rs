@@ -1,10 +1,10 @@
 //! Reading a secret from where the user keeps it. No error holds a value, or any part of one.
 
 use std::ffi::OsString;
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io;
 use std::os::unix::ffi::OsStringExt;
-use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
@@ -25,7 +25,7 @@ pub(super) const MAX_RAW: usize = Secret::MAX_LEN + 2;
 pub enum Source {
     /// In an environment variable of the proxy's own process.
     Env(String),
-    /// In a file, opened by [`open_secret_file`] before anything untrusted ran; the path is for messages.
+    /// In a file, opened and checked by [`check_secret_file`] before anything untrusted ran; the path is for messages.
     File {
         /// The path, links resolved.
         path: PathBuf,
@@ -156,19 +156,13 @@ pub fn read_secret(name: &str, source: &Source, context: &SourceContext<'_>) -> 
     Ok(Secret::new(name, raw)?)
 }
 
-/// Opens a file that holds a secret, and says where it really is. Links are resolved first and the result is opened without
-/// following any, so that what is checked is what is used. `uid` is who has to own it, unless root does.
+/// Checks an open file that is to hold a secret. `path` is where it is, for messages; `uid` is who has to own it, unless root
+/// does.
 ///
 /// # Errors
 /// [`SourceError`] when it is not a regular file with one name that only its owner may use, or is too long.
-pub fn open_secret_file(path: &Path, uid: u32) -> Result<(PathBuf, File), SourceError> {
-    let failed = |error| SourceError::File { path: path.to_owned(), error };
-    let real = path.canonicalize().map_err(failed)?;
-    // Not blocking, since opening a FIFO would wait for a writer.
-    let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK | libc::O_NOCTTY;
-    let file = OpenOptions::new().read(true).custom_flags(flags).open(&real).map_err(failed)?;
-    check_file(&real, &file, uid)?;
-    Ok((real, file))
+pub fn check_secret_file(path: &Path, file: &File, uid: u32) -> Result<(), SourceError> {
+    check_file(path, file, uid).map(drop)
 }
 
 /// The length, if the file may hold a secret.

@@ -25,6 +25,7 @@ mod namespace;
 mod netlink;
 mod network;
 mod nftables;
+mod open;
 mod overrides;
 mod pid1;
 mod pins;
@@ -58,6 +59,7 @@ pub use masks::{MaskError, StorePaths, credential_paths, host_sockets, stray_soc
 pub use mountinfo::everywhere;
 pub use namespace::variable_names;
 pub use network::{CAPTURE_PORT, EXPLICIT_PORT, OWN_IPV4, OWN_IPV6};
+pub use open::{Links, OpenError, OpenedFile, Purpose, open_file};
 pub use pins::{links, pins};
 pub use plan::{EnvironmentError, PRIVATE_DIRECTORY, Placed, Plan, environment};
 pub use private::private_directories;

@@ -23,6 +23,7 @@ mod http2;
 mod internet;
 mod isolation;
 mod kernels;
+mod opening;
 mod plain_http;
 mod process;
 mod protocol;
@@ -77,6 +78,7 @@ const GROUPS: &[(&str, &[Case])] = &[
     ("carveouts", carveouts::CASES),
     ("dns", dns::CASES),
     ("steering", steering::CASES),
+    ("opening", opening::CASES),
     ("record", record::CASES),
     ("cli", cli::CASES),
     ("secret", secret::CASES),

@@ -1,8 +1,8 @@
 //! cargo: source replacement and registries in the user's `config.toml`, and `CARGO_REGISTRIES_…_INDEX`.
 
-use std::path::PathBuf;
-
 use anyhow::{Result, anyhow};
+
+use crate::launcher::OpenedFile;
 
 use super::{Setting, Surroundings, in_file, read, variable};
 
@@ -10,7 +10,7 @@ use super::{Setting, Surroundings, in_file, read, variable};
 ///
 /// # Errors
 /// A file that cannot be read, or that is not TOML.
-pub(super) fn settings(around: &Surroundings<'_>, files: &mut Vec<PathBuf>) -> Result<Vec<Setting>> {
+pub(super) fn settings(around: &Surroundings<'_>, files: &mut Vec<OpenedFile>) -> Result<Vec<Setting>> {
     let mut settings = Vec::new();
     let mut names: Vec<&str> = around.variables.iter().filter_map(|(name, _)| name.to_str()).collect();
     names.sort_unstable();
@@ -21,7 +21,7 @@ pub(super) fn settings(around: &Surroundings<'_>, files: &mut Vec<PathBuf>) -> R
     let home = around.directory("CARGO_HOME", ".cargo");
     // cargo reads the older name where both are there.
     for path in [home.join("config.toml"), home.join("config")] {
-        let Some(text) = read(&path, files)? else { continue };
+        let Some(text) = read(&path, around, files)? else { continue };
         // The error would show the line, in which there may be a token.
         let table: toml::Table =
             text.parse().map_err(|_| anyhow!("the settings in {} are not valid TOML", path.display()))?;

@@ -4,19 +4,21 @@ use std::path::PathBuf;
 
 use anyhow::Result;
 
+use crate::launcher::OpenedFile;
+
 use super::{Setting, Surroundings, in_file, read, variable};
 
 /// The settings that name registries.
 ///
 /// # Errors
 /// A file that cannot be read.
-pub(super) fn settings(around: &Surroundings<'_>, files: &mut Vec<PathBuf>) -> Result<Vec<Setting>> {
+pub(super) fn settings(around: &Surroundings<'_>, files: &mut Vec<OpenedFile>) -> Result<Vec<Setting>> {
     let mut settings = Vec::new();
     if let Some((name, value)) = configured(around, "registry") {
         settings.push(Setting { origin: variable(&name), value });
     }
     for path in paths(around) {
-        let Some(text) = read(&path, files)? else { continue };
+        let Some(text) = read(&path, around, files)? else { continue };
         for (key, value) in pairs(&text) {
             settings.push(Setting { origin: in_file(key, &path), value: expand(value, around) });
         }

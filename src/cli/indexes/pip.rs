@@ -5,6 +5,8 @@ use std::path::PathBuf;
 
 use anyhow::Result;
 
+use crate::launcher::OpenedFile;
+
 use super::{Setting, Surroundings, in_file, read, variable};
 
 /// The options that name indexes, with whether they take several.
@@ -14,7 +16,7 @@ const KEYS: [&str; 3] = ["index-url", "extra-index-url", "find-links"];
 ///
 /// # Errors
 /// A file that cannot be read.
-pub(super) fn settings(around: &Surroundings<'_>, files: &mut Vec<PathBuf>) -> Result<Vec<Setting>> {
+pub(super) fn settings(around: &Surroundings<'_>, files: &mut Vec<OpenedFile>) -> Result<Vec<Setting>> {
     let mut settings = Vec::new();
     for key in KEYS {
         let name = format!("PIP_{}", key.to_uppercase().replace('-', "_"));
@@ -23,7 +25,7 @@ pub(super) fn settings(around: &Surroundings<'_>, files: &mut Vec<PathBuf>) -> R
         }
     }
     for path in paths(around) {
-        let Some(text) = read(&path, files)? else { continue };
+        let Some(text) = read(&path, around, files)? else { continue };
         for (key, value) in pairs(&text) {
             settings.push(Setting { origin: in_file(&key, &path), value });
         }

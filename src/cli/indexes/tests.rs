@@ -29,7 +29,7 @@ impl Machine {
 
     fn find(&self, tool: Tool) -> Result<Found> {
         let home = self.root.join("home");
-        of(tool, &Surroundings { home, variables: &self.variables, root: self.root.clone() })
+        of(tool, &Surroundings { home, variables: &self.variables, root: self.root.clone(), links: Links::All })
     }
 
     /// Each index as host, `git` and setting, then what is left out.

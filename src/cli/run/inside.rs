@@ -13,7 +13,8 @@ use crate::tls::{NamedPem, SandboxCa};
 use crate::trust;
 use crate::types::SandboxId;
 
-use super::{Opened, RunArgs};
+use super::RunArgs;
+use super::opened::Opened;
 
 /// Makes the plan for pid 1.
 ///

@@ -1,5 +1,5 @@
 use std::fs;
-use std::os::unix::fs::{PermissionsExt, chown, symlink};
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt, chown, symlink};
 use std::time::{Duration, UNIX_EPOCH};
 
 use super::*;
@@ -41,6 +41,15 @@ fn sh(script: &str) -> Result<String, SourceError> {
 fn from_the_environment() {
     assert_eq!(read(&Source::Env("SET".into())).unwrap(), VALUE);
     assert_eq!(refused(read(&Source::Env("UNSET".into()))), "the environment variable UNSET is not set");
+}
+
+/// Opens a file, links followed, as the launcher would, and checks it.
+fn open_secret_file(path: &Path, uid: u32) -> Result<(PathBuf, File), SourceError> {
+    let failed = |error| SourceError::File { path: path.to_owned(), error };
+    let real = path.canonicalize().map_err(failed)?;
+    let file = fs::OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(&real).map_err(failed)?;
+    check_secret_file(&real, &file, uid)?;
+    Ok((real, file))
 }
 
 /// A directory of its own for one test; removed when dropped.

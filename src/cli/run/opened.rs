@@ -1,0 +1,159 @@
+//! The files that steer a run, opened before anything untrusted exists and used by descriptor from there on.
+
+use std::fs::File;
+use std::io::Read;
+use std::os::unix::fs::FileTypeExt;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, ensure};
+
+use crate::audit::AuditFile;
+use crate::credentials::check_secret_file;
+use crate::credentials::source::Source;
+use crate::launcher::{self, Identity, Links, OpenedFile, Purpose, open_file};
+use crate::policy::{self, Compiled, NamedText, SecretSource};
+use crate::tls::NamedPem;
+
+use super::super::policy_options::{read_policy, unreadable};
+use super::super::presets::Presets;
+use super::{RunArgs, say};
+
+/// The longest `--upstream-ca` file, in bytes.
+const CA_FILE_MAX: u64 = 8 * 1024 * 1024;
+
+/// Everything that is opened before the child exists.
+pub struct Opened {
+    pub compiled: Compiled,
+    pub sources: Vec<(String, Source)>,
+    pub audit: Option<Audit>,
+    pub upstream_ca: Vec<NamedPem>,
+    /// The files that steer the run, resolved: the command must not change them for the next one.
+    pub steering: Vec<PathBuf>,
+    /// The symbolic links by which these, the secrets and the audit are found.
+    pub links: Vec<PathBuf>,
+}
+
+/// The file of `--audit`.
+pub struct Audit {
+    /// Resolved; none for a pipe, a terminal or /dev/null, where nothing has to be hidden.
+    pub path: Option<PathBuf>,
+    pub file: AuditFile,
+}
+
+impl Opened {
+    /// Opens all that the arguments name, with the rights that this process has now: under sudo those of root.
+    ///
+    /// # Errors
+    /// What cannot be opened, read or hidden, links that a sandbox could have made where they count, and every mistake of the
+    /// policy.
+    pub fn open(args: &RunArgs, identity: &Identity) -> Result<Self> {
+        let mut opener = Opener {
+            links: if identity.from_sudo { Links::OfRoot } else { Links::All },
+            uid: identity.uid,
+            steering: Vec::new(),
+            followed: Vec::new(),
+        };
+        let (files, options) = args.policy.clone().into_parts();
+        let mut texts = Vec::new();
+        for path in &files {
+            let file = opener.steering(path, Purpose::Read).with_context(|| unreadable(path))?;
+            texts.push(read_policy(file, path)?);
+        }
+        texts.append(&mut opener.presets(&args.policy.preset, &identity.home, args.quiet)?);
+        let compiled = policy::load(&texts, &options)?;
+        if !args.quiet {
+            compiled.warnings.iter().for_each(|warning| say(&warning.to_string()));
+        }
+        let mut sources = Vec::new();
+        for secret in &compiled.secrets {
+            let source = opener.source(&secret.source).with_context(|| format!("secret {}", secret.name))?;
+            sources.push((secret.name.clone(), source));
+        }
+        let audit = args.audit.as_ref().map(|path| opener.audit(path)).transpose()?;
+        let upstream_ca = args.upstream_ca.iter().map(|path| opener.authority(path)).collect::<Result<Vec<_>>>()?;
+        let Opener { steering, followed, .. } = opener;
+        Ok(Self { compiled, sources, audit, upstream_ca, steering, links: followed })
+    }
+}
+
+struct Opener {
+    links: Links<'static>,
+    /// Whom a secret's file has to belong to, unless it is root's.
+    uid: u32,
+    steering: Vec<PathBuf>,
+    followed: Vec<PathBuf>,
+}
+
+impl Opener {
+    /// A file that the next run may be steered by, too.
+    fn steering(&mut self, path: &Path, purpose: Purpose) -> Result<File> {
+        let OpenedFile { file, path, links } = open_file(path, purpose, self.links)?;
+        // What is no file, such as a pipe, cannot be written again.
+        if file.metadata()?.is_file() {
+            self.steering.push(path);
+            self.followed.extend(links);
+        }
+        Ok(file)
+    }
+
+    /// Some of them read settings of this user's tools.
+    fn presets(&mut self, names: &[String], home: &Path, quiet: bool) -> Result<Vec<NamedText>> {
+        let presets = Presets::read(names, home, self.links)?;
+        if !quiet {
+            presets.notes.iter().for_each(|note| say(note));
+        }
+        self.steering.extend(presets.files);
+        self.followed.extend(presets.links);
+        Ok(presets.texts)
+    }
+
+    fn authority(&mut self, path: &Path) -> Result<NamedPem> {
+        let name = path.display().to_string();
+        let context = || format!("--upstream-ca: cannot read {name}");
+        let file = self.steering(path, Purpose::ReadFile).with_context(context)?;
+        let metadata = file.metadata().with_context(context)?;
+        ensure!(
+            metadata.is_file() && metadata.len() <= CA_FILE_MAX,
+            "--upstream-ca: {name} is not a file of at most 8 MiB"
+        );
+        let mut bytes = Vec::new();
+        file.take(CA_FILE_MAX).read_to_end(&mut bytes).with_context(context)?;
+        Ok(NamedPem { name, bytes })
+    }
+
+    fn source(&mut self, source: &SecretSource) -> Result<Source> {
+        Ok(match source {
+            SecretSource::Env(variable) => Source::Env(variable.clone()),
+            SecretSource::Command(argv) => Source::Command(argv.clone()),
+            SecretSource::File(path) => {
+                let opened = open_file(path, Purpose::ReadFile, self.links);
+                let OpenedFile { file, path, links } =
+                    opened.with_context(|| format!("cannot read {}", path.display()))?;
+                check_secret_file(&path, &file, self.uid)?;
+                let path = launcher::opened_as(&path, &file)?;
+                self.followed.extend(links);
+                Source::File { path, file }
+            }
+        })
+    }
+
+    /// A link that an earlier run may have left would have rows written somewhere else.
+    fn audit(&mut self, path: &Path) -> Result<Audit> {
+        let context = || format!("--audit: cannot open {}", path.display());
+        let writable = [std::env::current_dir().with_context(context)?, PathBuf::from("/tmp")];
+        let links = match self.links {
+            Links::OfRoot => Links::OfRoot,
+            Links::All | Links::Outside(_) => Links::Outside(&writable),
+        };
+        let OpenedFile { file, path: place, links } = open_file(path, Purpose::Append, links).with_context(context)?;
+        let kind = file.metadata().with_context(context)?.file_type();
+        let resolved = if kind.is_char_device() || kind.is_fifo() {
+            None
+        } else {
+            self.followed.extend(links);
+            Some(launcher::guard_audit(&place, &file).context("--audit")?)
+        };
+        let file = AuditFile::new(file).with_context(|| format!("--audit: cannot write {}", path.display()))?;
+        Ok(Audit { path: resolved, file })
+    }
+}
