@@ -22,6 +22,7 @@ use super::written::Written;
 use super::{Denial, Policy, shadow};
 
 mod cases;
+mod passthrough;
 mod rules;
 
 /// A policy file's name, which messages show and from whose directory its secret files are counted, and its text.
@@ -94,9 +95,12 @@ pub fn load(files: &[NamedText], options: &PolicyOptions) -> Result<Compiled, Mi
     let secrets = secrets(document.secrets, &mut mistakes);
     let bindings = bindings(&document.bindings, &document.secret_names, &mut mistakes);
 
+    let passthrough = passthrough::passthrough(&document.passthrough, &rules, &bindings, &mut mistakes);
+
     let policy = Policy::new(network, egress, open_private, bindings.iter().map(|b| b.value.clone()).collect());
-    let policy =
-        policy.with_rules(rules).with_mode_fixed(document.network_modes.iter().any(|mode| mode.value == "none"));
+    let policy = policy
+        .with_rules(rules, passthrough)
+        .with_mode_fixed(document.network_modes.iter().any(|mode| mode.value == "none"));
     let written = Written::default().modes(&document.network_modes, &document.egress_modes);
     let written = written.entries(&hosts, &cidrs).bindings(&bindings);
     let cases = cases::cases(&document.cases, &mut mistakes);
@@ -106,6 +110,7 @@ pub fn load(files: &[NamedText], options: &PolicyOptions) -> Result<Compiled, Mi
     warn_of_cidrs(&cidrs, &mut warnings);
     warn_of_hosts(&policy, &hosts, &mut warnings);
     warn_of_bindings(&policy, &bindings, &mut warnings);
+    passthrough::warn(&policy, &mut warnings);
     warn_of_secrets(&secrets, &bindings, upstream_proxy.as_ref(), &mut warnings);
     let secrets = secrets.into_values().map(|secret| secret.value).collect();
     mistakes.finish(&names, Compiled { policy, upstream_proxy, secrets, warnings, written, cases })

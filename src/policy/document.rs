@@ -30,6 +30,7 @@ pub(super) struct Document {
     /// A list was written, be it empty or unreadable.
     pub(super) cidrs_given: bool,
     pub(super) block_private: Vec<At<bool>>,
+    pub(super) passthrough: Vec<At<String>>,
     pub(super) proxies: Vec<At<String>>,
     pub(super) proxy_auths: Vec<At<String>>,
     pub(super) bindings: Vec<RawBinding>,
@@ -50,6 +51,7 @@ impl Document {
         self.egress_modes.append(&mut other.egress_modes);
         self.cidrs.append(&mut other.cidrs);
         self.block_private.append(&mut other.block_private);
+        self.passthrough.append(&mut other.passthrough);
         self.proxies.append(&mut other.proxies);
         self.proxy_auths.append(&mut other.proxy_auths);
         self.bindings.append(&mut other.bindings);
@@ -123,8 +125,12 @@ impl Reader<'_> {
                 "secrets" => self.section(value, "secrets", Self::secret),
                 "upstream" => self.section(value, "upstream", Self::upstream_key),
                 "cases" => self.cases(value),
-                "tls" => self.unsupported(key, "tls"),
-                _ => self.unknown(key, "", &["network", "egress", "upstream", "header_bindings", "secrets", "cases"]),
+                "tls" => self.section(value, "tls", Self::tls_key),
+                _ => self.unknown(
+                    key,
+                    "",
+                    &["network", "egress", "upstream", "tls", "header_bindings", "secrets", "cases"],
+                ),
             }
         }
     }
@@ -163,6 +169,16 @@ impl Reader<'_> {
                 None => self.wrong_type(value, "egress.block_private_ips", "true or false"),
             },
             _ => self.unknown(key, "egress.", &["mode", "allow_cidrs", "block_private_ips"]),
+        }
+    }
+
+    fn tls_key(&mut self, key: &Key<'_>, value: &Value<'_>) {
+        match &**key.get_ref() {
+            "passthrough" => {
+                self.document.passthrough =
+                    self.strings(value, "tls.passthrough", "without it, all TLS that is looked into ends at the proxy");
+            }
+            _ => self.unknown(key, "tls.", &["passthrough"]),
         }
     }
 

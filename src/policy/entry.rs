@@ -42,7 +42,9 @@ impl Policy {
 
     /// What permits to pass on unread what speaks TLS or HTTP, the destination's scheme, if anything does.
     pub fn passes_unread(&self, destination: &Destination) -> Option<Grant> {
+        let through = || self.passthrough.opening(&destination.authority, destination.scheme).is_some();
         match self.destination(destination) {
+            Ok(grant) if through() => Some(grant),
             Ok(grant @ (Grant::NetworkAll | Grant::Egress { .. })) => self.unseen(destination).then_some(grant),
             Ok(Grant::Host { .. } | Grant::Rule { .. }) => None,
             Err(_) => {
@@ -55,7 +57,7 @@ impl Policy {
     /// Whether TLS may pass unread at all, so that its ClientHello is worth a look of its own.
     pub fn may_pass_tls_unread(&self) -> bool {
         let by_network = self.network.mode() == NetworkMode::All || self.egress.mode() != EgressMode::BlockAll;
-        by_network || self.rules.relay_any()
+        by_network || self.rules.relay_any() || !self.passthrough.as_slice().is_empty()
     }
 
     /// Whether a name has to keep its connections known by it: what is passed on unread does not say a name.

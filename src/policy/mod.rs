@@ -64,6 +64,8 @@ pub struct Policy {
     /// The mode was written down, so that an option cannot set another.
     mode_is_fixed: bool,
     rules: RuleSet,
+    /// Hosts whose TLS is passed on unread, as allow rules.
+    passthrough: RuleSet,
     egress: EgressPolicy,
     addresses: AddressRules,
     bindings: Vec<HeaderBinding>,
@@ -92,12 +94,21 @@ impl Policy {
             of_host.indexes.push(index);
             of_host.looks_at_path |= binding.looks_at_path();
         }
-        Self { network, mode_is_fixed: false, rules: RuleSet::default(), egress, addresses, bindings, bound }
+        Self {
+            network,
+            mode_is_fixed: false,
+            rules: RuleSet::default(),
+            passthrough: RuleSet::default(),
+            egress,
+            addresses,
+            bindings,
+            bound,
+        }
     }
 
-    /// The same with rules.
-    pub(crate) fn with_rules(self, rules: RuleSet) -> Self {
-        Self { rules, ..self }
+    /// The same with rules, and with hosts whose TLS is passed on unread.
+    pub(crate) fn with_rules(self, rules: RuleSet, passthrough: RuleSet) -> Self {
+        Self { rules, passthrough, ..self }
     }
 
     /// The same, with its network mode written down: what would permit more has to be written there.

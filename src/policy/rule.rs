@@ -170,6 +170,14 @@ impl Rule {
         }
     }
 
+    /// Whether it looks at https requests, some of which are for `other`'s hosts and ports.
+    pub(super) fn looks_into(&self, other: &Self) -> bool {
+        !self.is_whole()
+            && self.schemes.contains(Scheme::Https)
+            && (self.host.covers(&other.host) || other.host.covers(&self.host))
+            && self.ports.meet(&other.ports)
+    }
+
     /// Whether every request that `other` is for is one that this is for, too. It may say no where several of its parts
     /// together would cover one of `other`'s.
     pub(super) fn covers(&self, other: &Self) -> bool {
@@ -225,6 +233,13 @@ impl Ports {
         match self {
             Self::All => None,
             Self::Of(ports) => Some(ports),
+        }
+    }
+
+    fn meet(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::All, _) | (_, Self::All) => true,
+            (Self::Of(ports), Self::Of(others)) => ports.iter().any(|port| others.contains(port)),
         }
     }
 

@@ -26,6 +26,7 @@ cases![
     under_all_a_binding_and_a_deny_rule_still_hold,
     a_name_inside_does_not_lend_its_permission_to_an_address,
     half_of_a_relayed_connection_may_end,
+    tls_of_listed_hosts_passes_through,
 ];
 
 /// Ends with the case.
@@ -369,4 +370,34 @@ tell([["echoed", len(got) if got == sent else "other"]])
     all_are(&told, |_| json!(10_240_000));
     let rows = rows_about(&output, "half.tcp.test");
     assert_eq!((&rows[0]["bytes_up"], &rows[0]["bytes_down"]), (&json!(10_240_000), &json!(10_240_000)));
+}
+
+/// The upstream's own certificate is seen, which a client verifies by itself; a name that is not the connection's ends here.
+fn tls_of_listed_hosts_passes_through() {
+    let recorder = Recorder::tcp("11.22.44.98:443", b"no");
+    let rules = "[network]\nmode = \"allow\"\nhosts = [\"pinned.allowed.test\", \"seen.allowed.test\"]\n[tls]\npassthrough = [\"pinned.allowed.test\"]\n";
+    let code = r#"
+told = []
+for way in WAYS:
+    told += [["pinned", issuer(way, "pinned.allowed.test")], ["seen", issuer(way, "seen.allowed.test")]]
+    told += [["status", ask(tls(way("pinned.allowed.test"), "pinned.allowed.test", verify=True), "GET /echo HTTP/1.1", "Host: pinned.allowed.test")[0]]]
+told += [["mismatch", ask(tls(connect("seen.allowed.test"), "pinned.allowed.test"), "GET / HTTP/1.1", "Host: pinned.allowed.test")[0]]]
+# To an address of its own choosing by a name that passes: it is the name's address that is dialled.
+told += [["address", issuer(lambda host: socket.create_connection(("11.22.44.98", 443)), "pinned.allowed.test")]]
+told += [["plain", ask(connect("pinned.allowed.test"), "GET / HTTP/1.1", "Host: pinned.allowed.test:443")[1]]]
+tell(told)
+"#;
+    let (told, output) = program(with_rules(rules), &format!("{ISSUERS}{code}"));
+    all_are(&told, |case| match case {
+        "pinned" | "address" => json!("upstream"),
+        "seen" => json!("sandbox"),
+        "status" => json!(200),
+        "mismatch" => json!(421),
+        _ => json!("https_only"),
+    });
+    recorder.assert_nothing();
+    output.expect_stderr("what is inside TLS to pinned.allowed.test is not seen");
+    let rows = rows_about(&output, "pinned.allowed.test");
+    let unread = rows.iter().filter(|row| row["method"].is_null() && row["scheme"] == "https").count();
+    assert_eq!(unread, 5, "{rows:#?}");
 }

@@ -74,8 +74,6 @@ mistakes! {
         "dir/p.toml:3:16: \"fe80::%1/64\": an IPv6 zone id (`%`) is not allowed\n  hint: write the address without it"];
     not_toml: "[network\nmode = \"all\"" => [
         "dir/p.toml:1:9: not valid TOML: unclosed table, expected `]`"];
-    tls: "[tls]\npassthrough = [\"a.test\"]" => [
-        "dir/p.toml:1:2: `tls` is not supported by this version\n  hint: take it out; a policy is never followed in part"];
     github: "[[header_bindings]]\nkind = \"github\"\nrepos = \"all\"" => [
         "dir/p.toml:2:8: kind github is not supported by this version\n  hint: take it out; a policy is never followed in part"];
     unknown_kind: "[[header_bindings]]\nkind = \"header-binding\"" => [

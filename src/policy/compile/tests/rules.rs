@@ -30,6 +30,18 @@ mistakes! {
         "dir/p.toml:1:1: tcp has neither methods nor paths\n  hint: take them out, or write scheme = \"https\" or scheme = \"http\""];
     rule_for_any_port_by_another_word: "[[network.rules]]\nhost = \"a.test\"\naction = \"deny\"\nports = \"any\"" => [
         "dir/p.toml:4:9: `ports` cannot be of type string\n  hint: it takes a list of numbers, such as [443], or \"all\""];
+    passthrough_beside_a_binding: "[tls]\npassthrough = [\"*.a.test\", \"b.test:8443\"]\n[[header_bindings]]\nhost = \"x.a.test\"\nheader = \"X\"\nsecret_name = \"K\"\n[[header_bindings]]\nhost = \"b.test\"\nheader = \"X\"\nsecret_name = \"K\"\n[secrets.K]\nenv = \"K\"" => [
+        "dir/p.toml:2:16: there is a binding for x.a.test at dir/p.toml:3:1\n  hint: take the host out of `tls.passthrough`, whose connections nobody looks into"];
+    passthrough_beside_rules_that_look: "[tls]\npassthrough = [\"a.test\", \"b.test\", \"c.test:8443\"]\n[[network.rules]]\nhost = \"*.test\"\naction = \"deny\"\n[[network.rules]]\nhost = \"a.test\"\naction = \"allow\"\npaths = [\"/v1/**\"]\n[[network.rules]]\nhost = \"b.test\"\naction = \"deny\"\nmethods = [\"PUT\"]\n[[network.rules]]\nhost = \"c.test\"\naction = \"allow\"\nmethods = [\"GET\"]" => [
+        "dir/p.toml:2:16: the rule at dir/p.toml:6:1 looks at requests to a.test\n  hint: take the host out of `tls.passthrough`, whose connections nobody looks into",
+        "dir/p.toml:2:26: the rule at dir/p.toml:10:1 looks at requests to b.test\n  hint: take the host out of `tls.passthrough`, whose connections nobody looks into",
+        "dir/p.toml:4:8: \"*.test\": `*.test` is every name of a top-level domain\n  hint: name a domain below it, such as *.example.test"];
+    passthrough_of_no_host: "[tls]\npassthrough = [\"*\", \"a.test:0\", \"a.test/x\"]" => [
+        "dir/p.toml:2:16: \"*\": a bare `*` is every host\n  hint: name the hosts, such as api.example.com or *.example.com",
+        "dir/p.toml:2:21: \"a.test:0\": the port is not a number from 1 to 65535\n  hint: write a host such as api.example.com or *.example.com",
+        "dir/p.toml:2:33: \"a.test/x\": a rule's host has no path\n  hint: write the host alone, and paths under `paths`"];
+    unknown_key_of_tls: "[tls]\npass = [\"a.test\"]" => [
+        "dir/p.toml:2:1: unknown key \"tls.pass\"\n  hint: known here: passthrough"];
     rule_for_another_scheme: "[[network.rules]]\nhost = \"a.test\"\naction = \"allow\"\nscheme = \"htps\"" => [
         "dir/p.toml:4:10: \"htps\" is not a value of `scheme`\n  hint: did you mean `https`?"];
     rule_with_a_bare_star: "[[network.rules]]\nhost = \"*\"\naction = \"deny\"" => [
