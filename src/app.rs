@@ -113,7 +113,7 @@ pub fn start(parts: Parts, entrances: Entrances) -> Result<Running, StartError> 
             pool: Arc::new(Pool::default()),
         });
         tokio::spawn(transparent::serve(Arc::clone(&worker), Arc::clone(&names), arrivals));
-        tokio::spawn(sweep(Arc::clone(&worker.pool)));
+        tokio::spawn(sweep(Arc::clone(&worker.pool), parts.sandbox.changes()));
         if let Some(entrances) = entrances.take() {
             listen(entrances, &slots, &senders, &Responder::new(worker, Arc::clone(&names)), &lost)?;
         }
@@ -184,9 +184,11 @@ fn note(lost: &Lost, reason: String) {
     lost.get_or_init(|| reason);
 }
 
-async fn sweep(pool: Arc<Pool>) {
+async fn sweep(pool: Arc<Pool>, mut changes: watch::Receiver<()>) {
     loop {
-        tokio::time::sleep(SWEEP).await;
-        pool.sweep();
+        tokio::select! {
+            () = tokio::time::sleep(SWEEP) => pool.sweep(),
+            Ok(()) = changes.changed() => pool.clear(),
+        }
     }
 }

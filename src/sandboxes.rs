@@ -1,6 +1,8 @@
 //! Live sandboxes.
 
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError, RwLock};
+
+use tokio::sync::watch;
 
 use crate::credentials::header::Injector;
 use crate::policy::Policy;
@@ -11,10 +13,43 @@ use crate::types::SandboxId;
 pub struct Sandbox {
     /// Its name.
     pub id: SandboxId,
-    /// What it may reach.
-    pub policy: Arc<Policy>,
     /// What the proxy shows it as certificates.
     pub leaves: LeafConfigs,
     /// The credentials of its bindings.
     pub injector: Injector,
+    policy: RwLock<Arc<Policy>>,
+    changes: watch::Sender<()>,
+}
+
+impl Sandbox {
+    /// A sandbox; `injector` has the credentials of the bindings of `policy`.
+    pub fn new(id: SandboxId, policy: Policy, leaves: LeafConfigs, injector: Injector) -> Self {
+        Self { id, leaves, injector, policy: RwLock::new(Arc::new(policy)), changes: watch::Sender::new(()) }
+    }
+
+    /// What it may reach, now.
+    pub fn policy(&self) -> Arc<Policy> {
+        // Nothing panics while it is locked.
+        Arc::clone(&self.policy.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Has another policy decide from here on. Its bindings must be those of the one before, to which the credentials belong.
+    ///
+    /// # Errors
+    /// The policy, where its bindings are others.
+    pub fn change(&self, policy: Policy) -> Result<(), Box<Policy>> {
+        let mut current = self.policy.write().unwrap_or_else(PoisonError::into_inner);
+        if current.bindings() != policy.bindings() {
+            return Err(Box::new(policy));
+        }
+        *current = Arc::new(policy);
+        drop(current);
+        self.changes.send_replace(());
+        Ok(())
+    }
+
+    /// Tells of every change that comes after this call.
+    pub fn changes(&self) -> watch::Receiver<()> {
+        self.changes.subscribe()
+    }
 }

@@ -5,6 +5,7 @@
 
 mod inside;
 mod opened;
+mod reload;
 
 use std::collections::HashMap;
 use std::ffi::OsString;
@@ -22,6 +23,7 @@ use crate::credentials::header::{Injector, basic};
 use crate::credentials::source::{Source, SourceContext, read_secret};
 use crate::launcher::{self, CaptureMode, Identity, LaunchError, Listeners, Newborn};
 use crate::proxy::capture::transparent::Entrance;
+use crate::proxy::relay;
 use crate::proxy::upstream_proxy::UpstreamProxy;
 use crate::sandboxes::Sandbox;
 use crate::tls::{LeafConfigs, LeafLimits, SandboxCa, UpstreamTls};
@@ -30,11 +32,12 @@ use crate::types::{SandboxId, Secret};
 use super::exit;
 use super::policy_options::PolicyArgs;
 use opened::Opened;
+use reload::{Fixed, Reload};
 
 /// The most connections at a time, where the descriptor limit allows them.
 const CONNECTIONS: usize = 8192;
 /// Descriptors that are not connections'.
-const OTHER_DESCRIPTORS: usize = 128;
+const OTHER_DESCRIPTORS: usize = 128 + 2 * relay::PIPES;
 
 /// What `run` is asked to do.
 #[derive(Debug, clap::Args)]
@@ -98,9 +101,15 @@ fn try_run(args: &RunArgs) -> Result<u8> {
     launcher::check_standard_streams()?;
     let newborn = launcher::clone_sandbox()?;
     // From here on there is a child; an error on the way drops `newborn`, which ends it.
-    let running = start(args, opened, &identity, &newborn)?;
-    let ended = newborn.release().map(|()| newborn.supervise(None));
-    conclude(running, args.quiet, ended?.code())
+    let (running, reload) = start(args, opened, &identity, &newborn)?;
+    newborn.release()?;
+    let watcher = reload.map(Reload::start).transpose()?;
+    let hangup = watcher.as_ref().map(|watcher| || watcher.hangup());
+    let ended = newborn.supervise(None, hangup.as_ref().map(|hangup| hangup as &dyn Fn()));
+    if let Some(watcher) = watcher {
+        watcher.end();
+    }
+    conclude(running, args.quiet, ended.code())
 }
 
 /// Whom the host's programs go through is no part of the policy, and a variable can be set by anybody.
@@ -114,7 +123,7 @@ fn mention_host_proxy() {
 
 /// Makes the sandbox's authority and everything that pid 1 needs, has it set up, reads the secrets, and starts the proxy.
 /// The start is what a person waits for: pid 1 makes its mounts while this process does all that the plan does not need.
-fn start(args: &RunArgs, opened: Opened, identity: &Identity, newborn: &Newborn) -> Result<Running> {
+fn start(args: &RunArgs, opened: Opened, identity: &Identity, newborn: &Newborn) -> Result<(Running, Option<Reload>)> {
     let max_connections = connections(newborn.descriptor_limit, args.quiet)?;
     let threads = std::thread::available_parallelism().map_or(1, |cores| (cores.get() / 4).clamp(1, 4));
     let id = SandboxId::from_bits(random_bits()?);
@@ -124,13 +133,13 @@ fn start(args: &RunArgs, opened: Opened, identity: &Identity, newborn: &Newborn)
     let upstream_tls = Arc::new(UpstreamTls::new(&opened.upstream_ca, &|name| std::env::var_os(name))?);
     let (injector, upstream_proxy) = (injector(&opened)?, upstream_proxy(&opened)?);
     let leaves = LeafConfigs::new(ca, LeafLimits::default())?;
-    let sandbox = Arc::new(Sandbox { id, policy: Arc::new(opened.compiled.policy), leaves, injector });
+    let fixed = Fixed::of(&opened.compiled);
+    let sandbox = Arc::new(Sandbox::new(id, opened.compiled.policy, leaves, injector));
+    let reload = Reload::new(opened.origin, fixed, Arc::clone(&sandbox), args.quiet);
     let audit = opened.audit.map(|audit| Box::new(audit.file) as Box<dyn Sink>);
     let nameservers = args.nameserver.clone();
-    Ok(app::start(
-        Parts { sandbox, upstream_tls, upstream_proxy, audit, max_connections, threads, nameservers },
-        entrances,
-    )?)
+    let parts = Parts { sandbox, upstream_tls, upstream_proxy, audit, max_connections, threads, nameservers };
+    Ok((app::start(parts, entrances)?, reload))
 }
 
 /// Every secret that a binding uses, read now: one that is missing stops the start.

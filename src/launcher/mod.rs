@@ -165,10 +165,11 @@ impl Newborn {
         start().map_err(|failure| explain(failure, &Host::read()))
     }
 
-    /// Passes signals to the command and stops with it, until it ends or `timeout` is over. Nothing of the sandbox runs on
+    /// Passes signals to the command and stops with it, until it ends or `timeout` is over. A SIGHUP that somebody sends is
+    /// for `hangup`, where there is one; that of a terminal which is gone never is. Nothing of the sandbox runs on
     /// when this returns. Its pid 1 may still be taking the mounts down, which takes the kernel a few milliseconds.
-    pub fn supervise(mut self, timeout: Option<Duration>) -> ExitStatus {
-        match supervise::until_end(&self.control, timeout) {
+    pub fn supervise(mut self, timeout: Option<Duration>, hangup: Option<&dyn Fn()>) -> ExitStatus {
+        match supervise::until_end(&self.control, timeout, hangup) {
             End::Told(status) => {
                 self.has_ended = true;
                 status

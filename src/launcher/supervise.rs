@@ -46,7 +46,7 @@ pub(super) enum End {
 }
 
 /// Passes signals on and stops with the command until it ends.
-pub(super) fn until_end(control: &Control, timeout: Option<Duration>) -> End {
+pub(super) fn until_end(control: &Control, timeout: Option<Duration>, hangup: Option<&dyn Fn()>) -> End {
     let mut deadline = timeout.map(|timeout| Instant::now() + timeout);
     let mut timed_out = false;
     let flags = SfdFlags::SFD_NONBLOCK | SfdFlags::SFD_CLOEXEC;
@@ -55,7 +55,12 @@ pub(super) fn until_end(control: &Control, timeout: Option<Duration>) -> End {
     loop {
         wait(control, signals.as_ref(), deadline);
         while let Some(signal) = signals.as_ref().and_then(|signals| signals.read_signal().ok().flatten()) {
-            if is_for_command(&signal) {
+            if !is_for_command(&signal) {
+                continue;
+            }
+            if let Some(hangup) = hangup.filter(|_| signal.ssi_signo == libc::SIGHUP.cast_unsigned()) {
+                hangup();
+            } else {
                 let _ = control.send(&Order::Signal(signal.ssi_signo.cast_signed()), &[]);
             }
         }

@@ -16,6 +16,7 @@ use crate::sandboxes::Sandbox;
 use super::brake::{Brake, Unwanted};
 use super::headers;
 use super::pool::Lease;
+use super::underway::Ticket;
 
 /// What goes back to the sandbox.
 pub enum ProxyBody {
@@ -31,6 +32,8 @@ pub struct Relayed {
     inner: Incoming,
     lease: Option<Lease>,
     row: Row,
+    /// Held until the body has ended.
+    _ticket: Option<Ticket>,
 }
 
 /// What goes to the upstream: the sandbox's request body, counted.
@@ -72,8 +75,8 @@ impl ProxyBody {
     }
 
     /// An upstream's body.
-    pub fn relayed(inner: Incoming, lease: Lease, row: Row) -> Self {
-        let mut relayed = Relayed { inner, lease: Some(lease), row };
+    pub fn relayed(inner: Incoming, lease: Lease, row: Row, ticket: Option<Ticket>) -> Self {
+        let mut relayed = Relayed { inner, lease: Some(lease), row, _ticket: ticket };
         if relayed.inner.is_end_stream() {
             relayed.finish();
         }

@@ -19,7 +19,8 @@ use super::capture::guard::{Guard, HEAD_MAX, HEADERS_MAX, RawSwitch};
 use super::refusal::Refusal;
 use super::relay::{self, Failure};
 use super::stream::Prefixed;
-use super::{Connection, handle, identity};
+use super::underway::Underway;
+use super::{Connection, Worker, handle, identity};
 
 /// For the first bytes and for the TLS handshake.
 const HELLO_TIME: Duration = Duration::from_secs(10);
@@ -38,7 +39,7 @@ const CONNECTION_WINDOW: u32 = 4 * 1024 * 1024;
 /// never by its port: TLS, HTTP, or something that only a policy that permits tcp lets pass. Where that is permitted and
 /// nothing else is, they are not looked at.
 pub async fn serve(connection: Connection, early: Bytes, io: TcpStream) {
-    match connection.worker.sandbox.policy.entry(&connection.destination) {
+    match connection.worker.sandbox.policy().entry(&connection.destination) {
         Ok(Entry::Relay(grant)) => {
             let passed = pass_on(&connection.speaking(Scheme::Tcp), grant, early, io).await;
             if let Err((failure, early, io)) = passed {
@@ -82,7 +83,7 @@ async fn look(connection: Connection, unread: Option<Failure>, early: Bytes, mut
             (None, None) => Refusal::Malformed("it sent nothing within 10 seconds".into()),
             (None, Some(Speech::Tls | Speech::Http | Speech::Other)) => {
                 let destination = Destination { scheme: Scheme::Tcp, ..connection.destination.clone() };
-                let permitted = connection.worker.sandbox.policy.destination(&destination);
+                let permitted = connection.worker.sandbox.policy().destination(&destination);
                 let unreadable = |_| Refusal::Malformed("it speaks neither TLS nor HTTP".into());
                 permitted.map_or_else(Refusal::from, unreadable)
             }
@@ -160,7 +161,7 @@ async fn first_bytes(io: &mut TcpStream, early: Bytes, patience: Duration) -> Op
 
 async fn serve_http(connection: Connection, early: Bytes, io: TcpStream) {
     let connection = connection.speaking(Scheme::Http);
-    let (early, io) = match connection.worker.sandbox.policy.passes_unread(&connection.destination) {
+    let (early, io) = match connection.worker.sandbox.policy().passes_unread(&connection.destination) {
         Some(grant) => match pass_on(&connection.speaking(Scheme::Tcp), grant, early, io).await {
             Ok(()) => return,
             Err((_, early, io)) => (early, io),
@@ -173,12 +174,12 @@ async fn serve_http(connection: Connection, early: Bytes, io: TcpStream) {
 /// TLS ends here, unless the policy has it pass: then the name that it asks for counts first.
 async fn serve_tls(mut connection: Connection, early: Bytes, mut io: TcpStream) {
     let mut seen = early;
-    if connection.worker.sandbox.policy.may_pass_tls_unread()
+    if connection.worker.sandbox.policy().may_pass_tls_unread()
         && let Ok(Some(name)) = tokio::time::timeout(HELLO_TIME, peek_hello(&mut io, &mut seen)).await
     {
         let mut named = connection.speaking(Scheme::Https);
         name.iter().for_each(|name| named.take_name(name));
-        let unread = connection.worker.sandbox.policy.passes_unread(&named.destination);
+        let unread = connection.worker.sandbox.policy().passes_unread(&named.destination);
         if let Some(grant) = unread.filter(|_| named.mismatched_sni.is_none()) {
             match pass_on(&named, grant, seen, io).await {
                 Ok(()) => return,
@@ -276,11 +277,10 @@ where
 {
     let raw = RawSwitch::default();
     let io = Guard::new(io, raw.clone());
+    let (underway, worker) = (Arc::clone(&connection.underway), Arc::clone(&connection.worker));
     let service = service_fn(move |request| handle(identity::of_request(&connection, &request), raw.clone(), request));
-    let served = http1_builder().serve_connection(TokioIo::new(io), service).with_upgrades().await;
-    if let Err(error) = served {
-        tracing::debug!(%error, "connection ended");
-    }
+    let served = http1_builder().serve_connection(TokioIo::new(io), service).with_upgrades();
+    until_forbidden(&underway, &worker, served).await;
 }
 
 /// hyper's HTTP/1 server, with this proxy's bounds.
@@ -300,6 +300,7 @@ async fn serve_http2<T>(connection: Arc<Connection>, io: T)
 where
     T: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
+    let (underway, worker) = (Arc::clone(&connection.underway), Arc::clone(&connection.worker));
     let service = service_fn(move |request| handle(Arc::clone(&connection), RawSwitch::default(), request));
     let served = http2::Builder::new(TokioExecutor::new())
         .timer(TokioTimer::new())
@@ -308,10 +309,18 @@ where
         .initial_connection_window_size(CONNECTION_WINDOW)
         .max_header_list_size(HEAD_MAX as u32)
         .keep_alive_interval(Duration::from_secs(60))
-        .serve_connection(TokioIo::new(io), service)
-        .await;
-    if let Err(error) = served {
-        tracing::debug!(%error, "connection ended");
+        .serve_connection(TokioIo::new(io), service);
+    until_forbidden(&underway, &worker, served).await;
+}
+
+/// Serves a connection until it ends, or until a changed policy forbids something that is under way on it.
+pub async fn until_forbidden(underway: &Underway, worker: &Worker, served: impl Future<Output = hyper::Result<()>>) {
+    let changes = worker.sandbox.changes();
+    tokio::select! {
+        served = served => if let Err(error) = served {
+            tracing::debug!(%error, "connection ended");
+        },
+        () = underway.forbidden(&worker.sandbox, changes) => tracing::debug!("the policy has changed: connection closed"),
     }
 }
 

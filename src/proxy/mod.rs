@@ -16,6 +16,7 @@ pub mod refusal;
 pub mod relay;
 pub mod stream;
 pub mod tunnel;
+pub mod underway;
 pub mod upstream;
 pub mod upstream_proxy;
 
@@ -38,6 +39,7 @@ use capture::guard::RawSwitch;
 use capture::{Capture, Slot};
 use pool::{Key, Lease, Pool};
 use refusal::{Refusal, RequestHead};
+use underway::{Ticket, Underway};
 use upstream_proxy::UpstreamProxy;
 
 /// What one thread needs to serve one sandbox.
@@ -66,6 +68,8 @@ pub struct Connection {
     pub capture: Capture,
     /// Where it goes.
     pub destination: Destination,
+    /// What is under way on it.
+    pub underway: Arc<Underway>,
     /// The name of the TLS handshake, where that is not the destination's: every request is misdirected then.
     pub mismatched_sni: Option<String>,
     /// The destination as `Host` has it.
@@ -80,12 +84,14 @@ impl Connection {
         let text = destination.asked_as();
         let uri_authority = text.parse().expect("a canonical authority is one to http, too");
         let host_value = http::HeaderValue::from_str(&text).expect("a canonical authority is ASCII");
-        Self { worker, slot, capture, destination, mismatched_sni: None, host_value, uri_authority }
+        let (underway, mismatched_sni) = (Arc::default(), None);
+        Self { worker, slot, capture, destination, underway, mismatched_sni, host_value, uri_authority }
     }
 
     /// The same connection, for a destination that it has named since.
     pub fn to(&self, destination: Destination) -> Self {
-        Self::new(Arc::clone(&self.worker), self.slot.clone(), self.capture, destination)
+        let underway = Arc::clone(&self.underway);
+        Self { underway, ..Self::new(Arc::clone(&self.worker), self.slot.clone(), self.capture, destination) }
     }
 
     /// The same connection, now that its scheme is known.
@@ -125,6 +131,8 @@ pub async fn handle(
 struct Passed {
     response: Response<Incoming>,
     lease: Lease,
+    /// None where a tunnel holds it.
+    ticket: Option<Ticket>,
 }
 
 /// The whole path on one screen.
@@ -137,7 +145,9 @@ async fn pass(
     identity::agree(connection, &request)?;
     let upgrade = headers::websocket_upgrade(request.headers()).then(|| hyper::upgrade::on(&mut request));
     let sandbox = &connection.worker.sandbox;
-    let permitted = authorize::authorize(&sandbox.policy, &connection.destination, request)?;
+    let ticket = connection.underway.request(&connection.destination, request.method(), request.uri());
+    let policy = sandbox.policy();
+    let permitted = authorize::authorize(&policy, &connection.destination, request)?;
     let key = Key {
         authority: connection.destination.authority.clone(),
         dialled: matches!(permitted.grant(), Grant::Egress { .. }).then_some(connection.destination.dialled).flatten(),
@@ -146,17 +156,18 @@ async fn pass(
     };
     let event = row.event();
     event.rule = Some(permitted.grant().clone());
-    let names = permitted.bindings().iter().map(|&at| sandbox.policy.bindings()[at].secret_name().to_owned());
+    let names = permitted.bindings().iter().map(|&at| policy.bindings()[at].secret_name().to_owned());
     event.bindings = names.collect();
     let credentialed = inject::inject(&sandbox.injector, permitted, upgrade.is_some())?;
     let (mut response, mut lease) = upstream::send(connection, credentialed, key, row).await?;
+    ticket.goes_to(lease.peer().ip());
     if response.status() == StatusCode::SWITCHING_PROTOCOLS {
         lease.retire();
-        tunnel::switch(connection, &mut response, upgrade, raw)?;
-    } else {
-        headers::clean_response(response.headers_mut());
+        tunnel::switch(connection, &mut response, upgrade, raw, ticket)?;
+        return Ok(Passed { response, lease, ticket: None });
     }
-    Ok(Passed { response, lease })
+    headers::clean_response(response.headers_mut());
+    Ok(Passed { response, lease, ticket: Some(ticket) })
 }
 
 fn deliver(passed: Passed, mut row: Row) -> Response<ProxyBody> {
@@ -164,7 +175,7 @@ fn deliver(passed: Passed, mut row: Row) -> Response<ProxyBody> {
     row.head(parts.status.as_u16());
     parts.extensions.clear();
     parts.version = Version::default();
-    Response::from_parts(parts, ProxyBody::relayed(body, passed.lease, row))
+    Response::from_parts(parts, ProxyBody::relayed(body, passed.lease, row, passed.ticket))
 }
 
 /// Refuses a request that has no row yet.

@@ -190,6 +190,15 @@ impl Pool {
         self.idle.store(entries.values().map(|entry| entry.idle.len()).sum(), Ordering::Relaxed);
     }
 
+    /// Closes what is idle, and lends what is busy no more: the policy has changed.
+    pub fn clear(&self) {
+        self.lock().values_mut().for_each(|entry| {
+            entry.idle.clear();
+            entry.shared.clear();
+        });
+        self.idle.store(0, Ordering::Relaxed);
+    }
+
     fn lend_shared(self: &Arc<Self>, key: &Key, shared: &Shared, reused: bool) -> Lease {
         shared.streams.fetch_add(1, Ordering::Relaxed);
         Lease {

@@ -4,6 +4,7 @@ use std::cell::RefCell;
 use std::io::{self, ErrorKind};
 use std::net::Shutdown;
 use std::os::fd::OwnedFd;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -13,12 +14,13 @@ use nix::unistd::pipe2;
 use socket2::{SockRef, TcpKeepalive};
 use tokio::io::{AsyncWriteExt, Interest};
 use tokio::net::TcpStream;
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, watch};
 
 use crate::audit::Row;
 use crate::policy::Grant;
 
 use super::refusal::Refusal;
+use super::underway::Ticket;
 use super::{Connection, upstream};
 
 /// Bytes that one direction moves at a time.
@@ -41,6 +43,8 @@ pub struct Joint {
     /// The upstream.
     pub server: TcpStream,
     row: Row,
+    ticket: Ticket,
+    changes: watch::Receiver<()>,
 }
 
 /// Why a connection cannot go on unread.
@@ -57,6 +61,8 @@ pub enum Failure {
 /// # Errors
 /// [`Failure`].
 pub async fn dial(connection: &Connection, grant: Grant) -> Result<Joint, Failure> {
+    let ticket = connection.underway.relay(&connection.destination);
+    let changes = connection.worker.sandbox.changes();
     let addresses = upstream::addresses_unread(connection, &grant).await.map_err(Failure::Refused)?;
     let mut event = connection.event();
     event.rule = Some(grant);
@@ -65,7 +71,8 @@ pub async fn dial(connection: &Connection, grant: Grant) -> Result<Joint, Failur
     match upstream::dial_unread(connection, &addresses).await {
         Ok((server, peer)) => {
             row.event().upstream = Some(peer);
-            Ok(Joint { server, row })
+            ticket.goes_to(peer.ip());
+            Ok(Joint { server, row, ticket, changes })
         }
         Err(refusal) => {
             row.event().deny(refusal.code(), refusal.for_operator(), refusal.cure());
@@ -74,23 +81,26 @@ pub async fn dial(connection: &Connection, grant: Grant) -> Result<Joint, Failur
     }
 }
 
-/// Passes on until both sides have ended, or one of them has failed.
+/// Passes on until both sides have ended, one of them has failed, or a changed policy forbids it.
 pub async fn join(connection: &Connection, joint: Joint, early: Bytes, client: TcpStream) {
     let _slot = connection.slot.clone();
-    let Joint { mut server, mut row } = joint;
+    let Joint { mut server, mut row, changes, ticket: _ticket } = joint;
     for side in [&client, &server] {
         // Without it a connection whose other end is gone only lives longer.
         let _ = SockRef::from(side).set_tcp_keepalive(&TcpKeepalive::new().with_time(KEEPALIVE));
     }
     row.traffic.up.store(early.len() as u64, Ordering::Relaxed);
-    let down = AtomicU64::new(0);
-    let ended = match server.write_all(&early).await {
-        Ok(()) => tokio::try_join!(
-            pump((&client, &server), &row.traffic.up, &PIPES_FREE),
-            pump((&server, &client), &down, &PIPES_FREE)
-        )
-        .map(drop),
-        Err(error) => Err(error),
+    let (up, down) = (Arc::clone(&row.traffic), AtomicU64::new(0));
+    let passed = async {
+        server.write_all(&early).await?;
+        let both = (pump((&client, &server), &up.up, &PIPES_FREE), pump((&server, &client), &down, &PIPES_FREE));
+        tokio::try_join!(both.0, both.1).map(drop)
+    };
+    let ended = tokio::select! {
+        ended = passed => ended,
+        () = connection.underway.forbidden(&connection.worker.sandbox, changes) => {
+            Err(io::Error::other("the policy has changed"))
+        }
     };
     if let Err(error) = ended {
         tracing::debug!(%error, "a relayed connection ended");

@@ -196,7 +196,7 @@ async fn addresses(
     authority: &Authority,
     dialled: Option<IpAddr>,
 ) -> Result<CheckedAddrs, Refusal> {
-    let policy = &connection.worker.sandbox.policy;
+    let policy = &*connection.worker.sandbox.policy();
     let resolver = &connection.worker.resolver;
     let scheme = connection.destination.scheme;
     Ok(match dialled {

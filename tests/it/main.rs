@@ -32,6 +32,7 @@ mod protocol_tls;
 mod protocol_tunnel;
 mod protocol_upstream;
 mod record;
+mod reload;
 mod rig;
 mod rules;
 mod rules_hosts;
@@ -72,6 +73,7 @@ const GROUPS: &[(&str, &[Case])] = &[
     ("bindings", bindings::CASES),
     ("rules", rules::CASES),
     ("rules_hosts", rules_hosts::CASES),
+    ("reload", reload::CASES),
     ("tcp", tcp::CASES),
     ("plain_http", plain_http::CASES),
     ("address", address::CASES),

@@ -16,6 +16,7 @@ use crate::tls::NamedPem;
 
 use super::super::policy_options::{read_policy, unreadable};
 use super::super::presets::Presets;
+use super::reload::Origin;
 use super::{RunArgs, say};
 
 /// The longest `--upstream-ca` file, in bytes.
@@ -24,6 +25,8 @@ const CA_FILE_MAX: u64 = 8 * 1024 * 1024;
 /// Everything that is opened before the child exists.
 pub struct Opened {
     pub compiled: Compiled,
+    /// What the policy was made from.
+    pub origin: Origin,
     pub sources: Vec<(String, Source)>,
     pub audit: Option<Audit>,
     pub upstream_ca: Vec<NamedPem>,
@@ -54,13 +57,15 @@ impl Opened {
             followed: Vec::new(),
         };
         let (files, options) = args.policy.clone().into_parts();
-        let mut texts = Vec::new();
-        for path in &files {
-            let file = opener.steering(path, Purpose::Read).with_context(|| unreadable(path))?;
-            texts.push(read_policy(file, path)?);
+        let mut origin = Origin { texts: Vec::new(), files: Vec::new(), options };
+        for path in files {
+            let file = opener.steering(&path, Purpose::Read).with_context(|| unreadable(&path))?;
+            let metadata = file.metadata().with_context(|| unreadable(&path))?;
+            origin.texts.push(read_policy(file, &path)?);
+            origin.files.push((path, metadata));
         }
-        texts.append(&mut opener.presets(&args.policy.preset, &identity.home, args.quiet)?);
-        let compiled = policy::load(&texts, &options)?;
+        origin.texts.append(&mut opener.presets(&args.policy.preset, &identity.home, args.quiet)?);
+        let compiled = policy::load(&origin.texts, &origin.options)?;
         if !args.quiet {
             compiled.warnings.iter().for_each(|warning| say(&warning.to_string()));
         }
@@ -72,7 +77,7 @@ impl Opened {
         let audit = args.audit.as_ref().map(|path| opener.audit(path)).transpose()?;
         let upstream_ca = args.upstream_ca.iter().map(|path| opener.authority(path)).collect::<Result<Vec<_>>>()?;
         let Opener { steering, followed, .. } = opener;
-        Ok(Self { compiled, sources, audit, upstream_ca, steering, links: followed })
+        Ok(Self { compiled, origin, sources, audit, upstream_ca, steering, links: followed })
     }
 }
 

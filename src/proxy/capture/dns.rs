@@ -161,7 +161,7 @@ impl Responder {
             return Answer::Addresses(vec![IpAddr::V4(Ipv4Addr::LOCALHOST)]);
         }
         let own_address = || Answer::Addresses(vec![IpAddr::V4(self.names.address(host))]);
-        let policy = &self.worker.sandbox.policy;
+        let policy = &*self.worker.sandbox.policy();
         if !policy.may_resolve(host) || policy.is_known_by_name_only(host) {
             return own_address();
         }

@@ -19,6 +19,7 @@ use super::guard::{Guard, RawSwitch};
 use super::{Capture, Slot, socks5};
 use crate::proxy::body::ProxyBody;
 use crate::proxy::refusal::{Refusal, RequestHead};
+use crate::proxy::underway::Underway;
 use crate::proxy::{Connection, Worker, handle, identity, intercept, refuse_unopened};
 
 /// Serves one connection to the proxy's own port: SOCKS5 or HTTP, by its first byte. Each request on it is judged anew,
@@ -33,19 +34,24 @@ pub async fn serve(worker: Arc<Worker>, io: TcpStream, slot: Slot) {
     }
     let raw = RawSwitch::default();
     let guarded = Guard::new(io, raw.clone());
-    let service = service_fn(move |request| answer(Arc::clone(&worker), slot.clone(), raw.clone(), request));
-    let served = intercept::http1_builder().serve_connection(TokioIo::new(guarded), service).with_upgrades().await;
-    if let Err(error) = served {
-        tracing::debug!(%error, "proxy connection ended");
-    }
+    let client = Client { worker: Arc::clone(&worker), slot, underway: Arc::default(), raw };
+    let underway = Arc::clone(&client.underway);
+    let service = service_fn(move |request| answer(client.clone(), request));
+    let served = intercept::http1_builder().serve_connection(TokioIo::new(guarded), service).with_upgrades();
+    intercept::until_forbidden(&underway, &worker, served).await;
 }
 
-async fn answer(
+/// One connection to the proxy.
+#[derive(Clone)]
+struct Client {
     worker: Arc<Worker>,
     slot: Slot,
+    underway: Arc<Underway>,
     raw: RawSwitch,
-    request: Request<Incoming>,
-) -> Result<Response<ProxyBody>, Infallible> {
+}
+
+async fn answer(client: Client, request: Request<Incoming>) -> Result<Response<ProxyBody>, Infallible> {
+    let Client { worker, slot, underway, raw } = client;
     let connect = request.method() == Method::CONNECT;
     let http1 = request.version() < Version::HTTP_2;
     let head = RequestHead::of(request.method(), request.headers(), http1);
@@ -62,7 +68,8 @@ async fn answer(
         let connection = Connection::new(worker, slot, Capture::Connect, destination);
         return Ok(tunnel(connection, raw, request, head).await);
     }
-    let connection = Arc::new(Connection::new(worker, slot, Capture::Absolute, destination));
+    let connection = Connection::new(worker, slot, Capture::Absolute, destination);
+    let connection = Arc::new(Connection { underway, ..connection });
     handle(connection, raw, request).await
 }
 
@@ -103,7 +110,7 @@ async fn tunnel(
     request: Request<Incoming>,
     head: RequestHead,
 ) -> Response<ProxyBody> {
-    let permitted = connection.worker.sandbox.policy.entry(&connection.destination).map(drop);
+    let permitted = connection.worker.sandbox.policy().entry(&connection.destination).map(drop);
     if let Err(refusal) = identity::agree_connect(&connection, &request).and(permitted.map_err(Refusal::from)) {
         return refuse_connect(&connection, &refusal, &head).await;
     }

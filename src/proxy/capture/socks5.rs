@@ -226,7 +226,7 @@ async fn refuse(connection: &Connection, refusal: &Refusal, io: &mut TcpStream) 
 /// the refusal is left to that.
 fn entry(connection: &Connection) -> Result<Entry, Refusal> {
     let Connection { worker, destination, .. } = connection;
-    let policy = &worker.sandbox.policy;
+    let policy = &*worker.sandbox.policy();
     match (policy.entry(destination), destination.dialled) {
         (Err(Denial::NotListed { .. }), Some(ip)) => {
             worker.resolver.check(policy, &destination.authority, destination.scheme, &[ip])?;

@@ -1,0 +1,235 @@
+//! The policy files, read again while the command runs: when one has changed, and on SIGHUP.
+//!
+//! A file steers a run that has begun only where the sandbox cannot have written it. Inside, the files that the run began
+//! with are read-only, whatever name leads to them; what has been put in the place of one of them since is not, so that it
+//! counts only where the sandbox's user could not have put it there.
+
+use std::fs::{File, Metadata};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail, ensure};
+use nix::unistd::{AccessFlags, access};
+
+use crate::launcher::{Links, OpenedFile, Purpose, open_file};
+use crate::policy::{self, Compiled, NamedText, PolicyOptions, SecretSpec, UpstreamProxy};
+use crate::sandboxes::Sandbox;
+
+use super::super::policy_options::{read_policy, unreadable};
+use super::say;
+
+/// How often files are looked at. A change counts when it has stood still that long, so that half a file is not read.
+const LOOK: Duration = Duration::from_millis(500);
+
+/// What a policy was made from.
+pub struct Origin {
+    /// The texts, in their order, presets last.
+    pub texts: Vec<NamedText>,
+    /// The files of the first of them, as they were given, with what they are.
+    pub files: Vec<(PathBuf, Metadata)>,
+    /// The options that add to them.
+    pub options: PolicyOptions,
+}
+
+/// Reads policy files again.
+pub struct Reload {
+    origin: Origin,
+    fixed: Fixed,
+    sandbox: Arc<Sandbox>,
+    files: Vec<Watched>,
+    quiet: bool,
+}
+
+/// What is used at the start only: secrets are read once, and the way to the upstream is made once.
+#[derive(PartialEq)]
+pub struct Fixed {
+    secrets: Vec<SecretSpec>,
+    upstream_proxy: Option<UpstreamProxy>,
+}
+
+struct Watched {
+    path: PathBuf,
+    began: Stamp,
+    seen: Option<Stamp>,
+}
+
+/// What changes when a file does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Stamp {
+    place: (u64, u64),
+    length: u64,
+    changed: (i64, i64),
+}
+
+impl Stamp {
+    fn of(metadata: &Metadata) -> Self {
+        Self {
+            place: (metadata.dev(), metadata.ino()),
+            length: metadata.len(),
+            changed: (metadata.ctime(), metadata.ctime_nsec()),
+        }
+    }
+}
+
+/// The thread that looks after the files.
+pub struct Watcher {
+    hangups: Sender<()>,
+    thread: JoinHandle<()>,
+}
+
+impl Watcher {
+    /// Has the files read now.
+    pub fn hangup(&self) {
+        // Where the thread is gone, nothing is read again.
+        let _ = self.hangups.send(());
+    }
+
+    /// Ends it.
+    pub fn end(self) {
+        drop(self.hangups);
+        // It has said what there was to say.
+        let _ = self.thread.join();
+    }
+}
+
+impl Reload {
+    /// None where there is no file that could be read again. To be called when this process has become the sandbox's user.
+    pub fn new(origin: Origin, fixed: Fixed, sandbox: Arc<Sandbox>, quiet: bool) -> Option<Self> {
+        let mut files = Vec::new();
+        for (path, metadata) in &origin.files {
+            match kept(path, metadata) {
+                Ok(()) => {
+                    let began = Stamp::of(metadata);
+                    files.push(Watched { path: path.clone(), began, seen: Some(began) });
+                }
+                Err(why) if !quiet => {
+                    say(&format!("{} is not read again while the command runs: {why}", path.display()))
+                }
+                Err(_) => {}
+            }
+        }
+        let all = files.len() == origin.files.len() && !files.is_empty();
+        all.then_some(Self { origin, fixed, sandbox, files, quiet })
+    }
+
+    /// Starts the thread.
+    ///
+    /// # Errors
+    /// The system gives no thread.
+    pub fn start(mut self) -> std::io::Result<Watcher> {
+        let (hangups, received) = channel();
+        let thread = std::thread::Builder::new().name("policy".into()).spawn(move || self.look_after(&received))?;
+        Ok(Watcher { hangups, thread })
+    }
+
+    fn look_after(&mut self, hangups: &Receiver<()>) {
+        let mut last = self.stamps();
+        loop {
+            let asked = match hangups.recv_timeout(LOOK) {
+                Ok(()) => true,
+                Err(RecvTimeoutError::Timeout) => false,
+                Err(RecvTimeoutError::Disconnected) => return,
+            };
+            let now = self.stamps();
+            let changed = self.files.iter().zip(&now).any(|(file, stamp)| file.seen != *stamp);
+            if asked || changed && now == last {
+                self.files.iter_mut().zip(&now).for_each(|(file, stamp)| file.seen = *stamp);
+                match self.read_again(asked) {
+                    Ok(Some(said)) => self.tell(&said),
+                    Ok(None) => {}
+                    Err(error) => self.tell(&format!("the policy stays as it was: {error:#}")),
+                }
+            }
+            last = now;
+        }
+    }
+
+    fn stamps(&self) -> Vec<Option<Stamp>> {
+        let stamp = |file: &Watched| file.path.metadata().ok().as_ref().map(Stamp::of);
+        self.files.iter().map(stamp).collect()
+    }
+
+    /// What came of it, for a person; none where nothing has changed and nobody asked.
+    fn read_again(&mut self, asked: bool) -> Result<Option<String>> {
+        let mut texts = self.origin.texts.clone();
+        for (file, text) in self.files.iter().zip(&mut texts) {
+            *text = file.read()?;
+        }
+        if texts == self.origin.texts {
+            return Ok(asked.then(|| "the policy files have not changed".to_owned()));
+        }
+        let compiled = policy::load(&texts, &self.origin.options)?;
+        ensure!(
+            Fixed::of(&compiled) == self.fixed,
+            "secrets and the upstream proxy are read at the start only; start again to change them"
+        );
+        let warnings = compiled.warnings;
+        if self.sandbox.change(compiled.policy).is_err() {
+            bail!("bindings are read at the start only; start again to change them");
+        }
+        self.origin.texts = texts;
+        warnings.iter().for_each(|warning| self.tell(&warning.to_string()));
+        Ok(Some("the policy has changed, and what it forbids was closed".to_owned()))
+    }
+
+    fn tell(&self, text: &str) {
+        if !self.quiet {
+            say(text);
+        }
+    }
+}
+
+impl Fixed {
+    /// What of a policy cannot change while a run goes on.
+    pub fn of(compiled: &Compiled) -> Self {
+        Self { secrets: compiled.secrets.clone(), upstream_proxy: compiled.upstream_proxy.clone() }
+    }
+}
+
+impl Watched {
+    fn read(&self) -> Result<NamedText> {
+        let context = || unreadable(&self.path);
+        let OpenedFile { file, path, .. } =
+            open_file(&self.path, Purpose::ReadFile, Links::All).with_context(context)?;
+        let before = file.metadata().with_context(context)?;
+        if Stamp::of(&before).place != self.began.place {
+            ensure!(!could_replace(&path), replaced(&path));
+        }
+        ensure!(before.nlink() == 1, "{} has other names, by which the sandbox could write it", path.display());
+        let text = read_policy(file.try_clone().with_context(context)?, &self.path)?;
+        let after = file.metadata().with_context(context)?;
+        ensure!(Stamp::of(&before) == Stamp::of(&after), "{} was written while it was read", path.display());
+        Ok(text)
+    }
+}
+
+fn replaced(path: &Path) -> String {
+    format!(
+        "{} is another file now, which the sandbox could have put there; write the old one in place, keep it where the \
+         sandbox cannot write, or start again",
+        path.display()
+    )
+}
+
+/// Whether this process, which has the rights of the command outside of the sandbox, could have made or written this file.
+fn could_replace(path: &Path) -> bool {
+    let writable = |path: &Path| access(path, AccessFlags::W_OK).is_ok();
+    path.ancestors().any(writable)
+}
+
+/// Why a file cannot be read again, whatever comes.
+fn kept(path: &Path, metadata: &Metadata) -> Result<(), &'static str> {
+    if !metadata.is_file() {
+        Err("it is no regular file")
+    } else if metadata.nlink() != 1 {
+        Err("it has other names, by which the sandbox could write it")
+    } else if File::open(path).is_err() {
+        Err("the sandbox's user cannot read it")
+    } else {
+        Ok(())
+    }
+}
