@@ -7,6 +7,7 @@
 //! the disk is made ahead ([`AuditFile`]), so that a full one is noticed while what is under way can still be written.
 
 mod file;
+mod read;
 
 use std::collections::HashMap;
 use std::fmt;
@@ -25,6 +26,7 @@ use time::format_description::well_known::Rfc3339;
 use tokio::sync::mpsc;
 
 pub use file::{AuditFile, Sink};
+pub use read::{RecordedRow, RowError, Rows};
 
 use crate::policy::Grant;
 use crate::types::{Authority, Destination, SandboxId, Scheme};

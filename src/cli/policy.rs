@@ -1,18 +1,22 @@
 //! `policy check` and `policy explain`: the functions that enforce, asked by hand.
 
+mod diff;
 mod explain;
+mod replay;
 
 use std::fmt::Display;
 use std::io::{self, Write};
 use std::path::PathBuf;
 
 use crate::launcher::Links;
-use crate::policy::{Compiled, NamedText, PRESETS, PolicyOptions, load};
+use crate::policy::{Compiled, Grant, NamedText, PRESETS, Place, PolicyOptions, load};
 
 use super::policy_options::{PolicyArgs, read_policy_file};
 use super::presets::{self, Presets};
 
+pub use diff::DiffArgs;
 pub use explain::ExplainArgs;
+pub use replay::ReplayArgs;
 
 /// Exit code: the files are good, or the request is permitted.
 const GOOD: u8 = 0;
@@ -38,6 +42,19 @@ pub enum PolicyCommand {
     /// The same of a plain connection (tcp://HOST:PORT) and of a look-up (dns:NAME). Of the rules and bindings for its host,
     /// those that do not apply are shown too, with why. Nothing is resolved or dialled, and no secret is read. Exit code 0: permitted; 1: denied; 2: unusable input.
     Explain(Box<ExplainArgs>),
+    /// Say what a policy would change of what `run --audit` has recorded
+    ///
+    /// Each different request that would now be denied or permitted is shown with what decides, and how many rows it has. No
+    /// name is looked up: an address counts where the record has it. One row is in memory at a time, beside 10,000 changes;
+    /// rows of further ones are counted. Exit code 0: nothing changes; 1: something does; 2: unusable input, such as a line
+    /// that is no row.
+    Replay(Box<ReplayArgs>),
+    /// Say what one policy file permits that another does not
+    ///
+    /// Hosts, ports, methods, paths, denials, addresses and bindings are compared part by part. A line names a request that
+    /// shows it, where there is one; "perhaps" is what no part of A covers alone, and several may together. Exit code 0:
+    /// B permits nothing more; 1: it does, or may; 2: unusable files. With --both, what A permits more counts as well.
+    Diff(DiffArgs),
     /// List the policies that come with the program, or print one
     ///
     /// What is printed is what `--preset NAME` adds on this machine, with the package indexes that were found. Exit code 0:
@@ -54,6 +71,8 @@ pub fn run(command: &PolicyCommand, out: &mut dyn Write, err: &mut dyn Write) ->
     let code = match command {
         PolicyCommand::Check { files } => check(files, out, err),
         PolicyCommand::Explain(args) => explain::run(args, out, err),
+        PolicyCommand::Replay(args) => replay::run(args, out, err),
+        PolicyCommand::Diff(args) => diff::run(args, out, err),
         PolicyCommand::Presets { name: None } => list_presets(out),
         PolicyCommand::Presets { name: Some(name) } => print_preset(name, out, err),
     };
@@ -152,6 +171,25 @@ fn compile(files: &[NamedText], options: &PolicyOptions, err: &mut dyn Write) ->
             writeln!(err, "{mistakes}")?;
             Ok(None)
         }
+    }
+}
+
+/// What permits, with its place.
+fn grant_text(compiled: &Compiled, grant: &Grant) -> String {
+    let what = match grant {
+        Grant::NetworkAll => "network mode all".to_owned(),
+        Grant::Host { entry } => format!("network host {entry}"),
+        Grant::Rule { .. } => "the allow rule".to_owned(),
+        Grant::Egress { entry } => format!("egress {entry}"),
+    };
+    at_place(what, compiled.written.grant(grant))
+}
+
+fn at_place(what: String, place: Option<&Place>) -> String {
+    match place {
+        Some(place @ Place::File { .. }) => format!("{what} at {place}"),
+        Some(place @ Place::Option { .. }) => format!("{what}, by {place}"),
+        None => what,
     }
 }
 

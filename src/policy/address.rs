@@ -130,6 +130,35 @@ impl AddressRules {
         Ok(CheckedAddrs(addresses))
     }
 
+    /// What these open that others do not, each with whether that is certain.
+    pub(super) fn beyond(&self, others: &Self) -> Vec<(bool, String)> {
+        let mut beyond = Vec::new();
+        let singles = self.singles.iter().filter(|ip| !others.singles.contains(ip));
+        for ip in singles.clone().filter(|ip| METADATA.contains(ip)) {
+            beyond.push((true, format!("{ip} is open, a cloud metadata address")));
+        }
+        match (self.open_private, others.open_private) {
+            (_, true) => {}
+            (true, false) => {
+                beyond.push((
+                    true,
+                    "private, loopback and this host's own addresses are open to permitted names".to_owned(),
+                ));
+            }
+            (false, false) => {
+                let opened = IpNet::aggregate(&others.narrow);
+                for net in self.narrow.iter().filter(|net| !opened.iter().any(|open| open.contains(*net))) {
+                    beyond.push((true, format!("{net} is open, which is blocked otherwise")));
+                }
+                let own = singles.filter(|ip| !METADATA.contains(ip));
+                beyond.extend(
+                    own.map(|ip| (false, format!("{ip} is open even if it is one of this host's own addresses"))),
+                );
+            }
+        }
+        beyond
+    }
+
     /// An own address outside loopback is a range of its own: `10.0.0.0/8` opens the neighbours, not the host itself.
     fn refusal(&self, address: IpAddr, own: &[IpAddr]) -> Option<AddressClass> {
         if self.singles.contains(&address) {

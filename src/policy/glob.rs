@@ -96,6 +96,33 @@ impl PathGlob {
     }
 }
 
+impl PathGlob {
+    /// Whether some path could be one of both. It may say yes where none is.
+    pub(super) fn may_meet(&self, other: &Self) -> bool {
+        let (mut one, mut two) = (self.parts.as_slice(), other.parts.as_slice());
+        loop {
+            match (one, two) {
+                ([Part::Any, ..], _) | (_, [Part::Any, ..]) => return true,
+                ([], []) => return true,
+                ([], [_, ..]) | ([_, ..], []) => return false,
+                ([Part::Is(a), ..], [Part::Is(b), ..]) if a != b => return false,
+                ([_, rest @ ..], [_, other @ ..]) => (one, two) = (rest, other),
+            }
+        }
+    }
+
+    /// A path that it is for, with these segments for `**` and `*`; an empty one is none.
+    pub(super) fn example(&self, any: &str, one: &str) -> String {
+        let segment = |part: &Part| match part {
+            Part::Any => any.to_owned(),
+            Part::One => one.to_owned(),
+            Part::Is(text) => path::encode(text),
+        };
+        let segments = self.parts.iter().map(segment).filter(|segment| !segment.is_empty());
+        format!("/{}", segments.collect::<Vec<_>>().join("/"))
+    }
+}
+
 /// `Any` takes as few symbols as it can; when it later turns out that it took too few, the last one takes one more. That
 /// is enough, since whatever an earlier one could take more, the last one can take instead.
 fn glob<T>(parts: &[Part], symbols: &[T], takes: impl Fn(&Part, &T) -> bool) -> bool {

@@ -77,6 +77,15 @@ pub(super) fn decode(canonical: &str) -> String {
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
+/// A decoded segment as it is written in a path.
+pub(super) fn encode(segment: &str) -> String {
+    let mut text = String::with_capacity(segment.len());
+    for byte in segment.bytes() {
+        if PLAIN[usize::from(byte)] { text.push(char::from(byte)) } else { text.push_str(&format!("%{byte:02X}")) }
+    }
+    text
+}
+
 fn respell(path: &[u8]) -> Result<String, &'static str> {
     let mut text = String::with_capacity(path.len() + 16);
     let mut decoded = Vec::with_capacity(path.len());

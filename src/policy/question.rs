@@ -151,11 +151,11 @@ impl Question {
     }
 }
 
-fn without_bindings(grant: Grant) -> Permit {
+pub(super) fn without_bindings(grant: Grant) -> Permit {
     Permit { grant, bindings: Vec::new() }
 }
 
-fn request(policy: &Policy, facts: &RequestFacts<'_>) -> Result<Permit, Denial> {
+pub(super) fn request(policy: &Policy, facts: &RequestFacts<'_>) -> Result<Permit, Denial> {
     match policy.passes_unread(facts.destination) {
         Some(grant) => Ok(without_bindings(grant)),
         None => policy.request(facts),
@@ -163,7 +163,7 @@ fn request(policy: &Policy, facts: &RequestFacts<'_>) -> Result<Permit, Denial> 
 }
 
 /// What may be reached over tcp is passed on only where nothing has to look inside.
-fn connection(policy: &Policy, destination: &Destination) -> Result<Grant, Denial> {
+pub(super) fn connection(policy: &Policy, destination: &Destination) -> Result<Grant, Denial> {
     let unread = match policy.entry(destination) {
         Ok(Entry::Relay(grant) | Entry::Look { other: Some(grant) }) => return Ok(grant),
         Ok(Entry::Look { other: None }) | Err(_) => policy.destination(destination).map(drop),
@@ -205,7 +205,7 @@ pub(super) fn reaches_by(policy: &Policy, rule: &Rule, host: &Host) -> bool {
     ports.into_iter().any(|port| SCHEMES.iter().any(|scheme| reach(port, *scheme)))
 }
 
-const SCHEMES: [Scheme; 3] = [Scheme::Https, Scheme::Http, Scheme::Tcp];
+pub(super) const SCHEMES: [Scheme; 3] = [Scheme::Https, Scheme::Http, Scheme::Tcp];
 
 /// The ports of a host that the policy permits something on, or would without its deny rules; and one that nothing names.
 fn permitted_ports(policy: &Policy, host: &Host) -> Vec<u16> {
@@ -269,7 +269,12 @@ fn parse_url(url: &str) -> Result<(Destination, String), UrlError> {
     }
     let path = &target[..target.find(['?', '#']).unwrap_or(target.len())];
     let path = if path.is_empty() { "/" } else { path };
-    Ok((Destination { authority, scheme, dialled: None }, path.to_owned()))
+    // As the proxy has it: who asks for an address has dialled it.
+    let dialled = match authority.host {
+        Host::Ip(ip) => Some(ip),
+        Host::Name(_) => None,
+    };
+    Ok((Destination { authority, scheme, dialled }, path.to_owned()))
 }
 
 #[cfg(test)]

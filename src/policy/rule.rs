@@ -215,7 +215,7 @@ impl Schemes {
         [Scheme::Https, Scheme::Http, Scheme::Tcp].into_iter().filter(move |scheme| self.contains(*scheme))
     }
 
-    fn covers(self, other: Self) -> bool {
+    pub(super) fn covers(self, other: Self) -> bool {
         self == Self::Any || self == other
     }
 }
@@ -243,7 +243,7 @@ impl Ports {
         }
     }
 
-    fn covers(&self, other: &Self) -> bool {
+    pub(super) fn covers(&self, other: &Self) -> bool {
         covers_all(self.listed(), other.listed(), u16::eq)
     }
 }

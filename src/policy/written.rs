@@ -50,6 +50,11 @@ impl Written {
         }
     }
 
+    /// Where an entry of `network.hosts` was written.
+    pub fn host(&self, entry: &Authority) -> Option<&Place> {
+        self.hosts.get(entry)
+    }
+
     /// Where a binding was written, by its index.
     pub fn binding(&self, index: usize) -> Option<&Place> {
         self.bindings.get(index)

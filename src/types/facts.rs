@@ -34,7 +34,7 @@ impl fmt::Display for Scheme {
 }
 
 /// Where a connection wants to go.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Destination {
     /// The name (or literal address) and port that was asked for.
     pub authority: Authority,

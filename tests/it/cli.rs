@@ -41,6 +41,7 @@ fn every_documented_option_exists() {
     assert_eq!(code, 0);
     for option in [
         "--policy <FILE>",
+        "--preset <NAME>",
         "--allow <HOST[:PORT]>",
         "--network <MODE>",
         "--allow-cidr <CIDR>",
@@ -56,7 +57,18 @@ fn every_documented_option_exists() {
     ] {
         assert!(help.contains(option), "{option}\n{help}");
     }
-    let all = ["run", "policy check", "policy explain", "doctor", "completions", ""].map(|command| {
+    let all = [
+        "run",
+        "policy check",
+        "policy explain",
+        "policy diff",
+        "policy replay",
+        "policy presets",
+        "doctor",
+        "completions",
+        "",
+    ]
+    .map(|command| {
         let words: Vec<&str> = command.split_whitespace().chain(["--help"]).collect();
         let (code, help, stderr) = cli(&words);
         assert_eq!(code, 0, "{command}: {stderr}");
@@ -90,6 +102,10 @@ fn unusable_arguments_have_their_exit_codes() {
         (&["policy", "check"], 2, "FILE"),
         (&["policy", "check", "--all", "x"], 2, "--all"),
         (&["policy", "explain", "GET"], 2, "URL"),
+        (&["policy", "explain", "--preset", "githb", "dns:a.test"], 2, "github"),
+        (&["policy", "presets", "githb"], 2, "github"),
+        (&["policy", "diff", "/dev/null"], 2, "<B>"),
+        (&["policy", "replay"], 2, "AUDIT"),
         (&["policy", "explain", "--alow", "run", "GET", "https://a.test/"], 2, "--allow"),
         (&["doctor", "--verbose"], 2, "--verbose"),
         (&["completions", "tcsh"], 2, "bash"),

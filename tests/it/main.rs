@@ -25,6 +25,7 @@ mod isolation;
 mod kernels;
 mod opening;
 mod plain_http;
+mod policy_tools;
 mod process;
 mod protocol;
 mod protocol_client;
@@ -83,6 +84,7 @@ const GROUPS: &[(&str, &[Case])] = &[
     ("opening", opening::CASES),
     ("record", record::CASES),
     ("cli", cli::CASES),
+    ("policy_tools", policy_tools::CASES),
     ("secret", secret::CASES),
     ("escape", escape::CASES),
     ("surroundings", surroundings::CASES),

@@ -2,10 +2,10 @@
 
 use std::io::{self, Write};
 
-use crate::policy::{Credential, Decider, DeciderKind, Explanation, OtherRule, Place, Question, Verdict};
+use crate::policy::{Credential, Decider, DeciderKind, Explanation, OtherRule, Question, Verdict};
 
 use super::super::policy_options::PolicyArgs;
-use super::{DENIED, GOOD, UNUSABLE, compile_args, error};
+use super::{DENIED, GOOD, UNUSABLE, at_place, compile_args, error};
 
 /// The arguments of `policy explain`.
 #[derive(Clone, Debug, clap::Args)]
@@ -85,11 +85,7 @@ fn decided_by(decider: &Decider) -> String {
         DeciderKind::AllowRule => "the allow rule".to_owned(),
         DeciderKind::DenyRule => "the deny rule".to_owned(),
     };
-    match &decider.place {
-        Some(place @ Place::File { .. }) => format!("{what} at {place}"),
-        Some(place @ Place::Option { .. }) => format!("{what}, by {place}"),
-        None => what,
-    }
+    at_place(what, decider.place.as_ref())
 }
 
 /// The rules that did not decide, and why. Rules for other hosts are only counted.
