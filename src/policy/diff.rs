@@ -41,6 +41,7 @@ pub fn more(this: &Compiled, other: &Compiled) -> Vec<More> {
     sides.network(&mut found);
     sides.denials(&mut found);
     sides.looks(&mut found);
+    sides.passthrough(&mut found);
     sides.egress(&mut found);
     sides.addresses(&mut found);
     sides.bindings(&mut found);
@@ -155,6 +156,20 @@ impl Sides<'_> {
                     format!("connections to {} that are looked into elsewhere are passed on unread", look.rule.host);
                 found.push(self.finding(what, Some(&look.rule.place), pieces::unread(&look.rule)));
             }
+        }
+    }
+
+    /// Hosts whose TLS nobody looks into, so that anything may be inside.
+    fn passthrough(&self, found: &mut Vec<More>) {
+        for entry in self.this.policy.passthrough.as_slice() {
+            let known = |piece: &Rule| covered(&self.other.policy.passthrough, Action::Allow, piece);
+            let beyond = |piece: &Rule| !known(piece) && self.permits(piece, is_address(entry));
+            let Some(piece) = pieces(entry).into_iter().find(beyond) else { continue };
+            let unread = |compiled: &Compiled, question: &Question| question.passes_unread(&compiled.policy);
+            let shown =
+                tries(&piece).iter().any(|question| unread(self.this, question) && !unread(self.other, question));
+            let what = format!("what is inside TLS to {} is not seen (tls.passthrough)", entry.host);
+            found.push(More { certain: shown, what, place: Some(entry.place.clone()), example: None });
         }
     }
 

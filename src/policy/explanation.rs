@@ -140,7 +140,7 @@ pub struct Through {
     pub secret: Option<String>,
 }
 
-/// How many rules that did not decide are shown, and how many bindings.
+/// How many rules that did not decide are shown.
 const SHOWN: usize = 20;
 
 impl Explanation {
@@ -257,11 +257,11 @@ fn other_bindings(compiled: &Compiled, question: &Question, answer: &Answer) -> 
     let used = |index: &usize| answer.as_ref().is_ok_and(|permit| permit.bindings.contains(index));
     let bindings = compiled.policy.bindings().iter().enumerate();
     let others = bindings.filter(|(index, binding)| binding.host().host == destination.authority.host && !used(index));
-    let shown = others.take(SHOWN).map(|(index, binding)| OtherBinding {
+    let others = others.map(|(index, binding)| OtherBinding {
         credential: credential(compiled, index),
         why: why_not_bound(binding, destination, path, answer),
     });
-    shown.collect()
+    others.collect()
 }
 
 fn why_not_bound(binding: &HeaderBinding, to: &Destination, path: Option<&str>, answer: &Answer) -> String {
@@ -340,7 +340,7 @@ fn by_address(denial: &Denial, host: &Host) -> bool {
 fn note_of_look_up(name: &HostName, answer: &Answer) -> String {
     let loopback = name.as_str() == "localhost" || name.as_str().ends_with(".localhost");
     match answer {
-        Ok(_) => format!("every address of {name} is checked before the sandbox gets it"),
+        Ok(_) => format!("every address of {name} is checked before it is used"),
         Err(_) if loopback => "the sandbox gets its own loopback address, and nothing is looked up".to_owned(),
         Err(_) => "nothing is looked up; the sandbox gets an address that leads to this refusal".to_owned(),
     }

@@ -95,6 +95,12 @@ diffs! {
         "169.254.169.254 is open, a cloud metadata address"];
     one_address: "[egress]\nmode = \"allow_all\"", "[egress]\nmode = \"custom\"\nallow_cidrs = [\"9.9.9.9\"]" => [
         "? 9.9.9.9 is open even if it is one of this host's own addresses"];
+    passthrough: LISTED, format!("{LISTED}[tls]\npassthrough = [\"a.test\", \"c.test\"]\n") => [
+        "what is inside TLS to a.test is not seen (tls.passthrough)"];
+    passthrough_as_before: format!("{LISTED}[tls]\npassthrough = [\"*.test.example.com\", \"a.test\"]\n"),
+        format!("{LISTED}[tls]\npassthrough = [\"a.test:443\"]\n") => [];
+    passthrough_of_what_is_not_looked_into: ALL, format!("{ALL}[tls]\npassthrough = [\"a.test\"]\n") => [
+        "? what is inside TLS to a.test is not seen (tls.passthrough)"];
     a_connection: rule("a.test", "scheme = \"tcp\"\nports = [22]"), rule("a.test", "scheme = \"any\"\nports = [22]") => [
         "? https://a.test:22/** with any method is permitted"];
     a_connection_that_is_looked_into: rule("a.test", "scheme = \"tcp\"\nports = [443]") + &rule("a.test", "methods = [\"GET\"]"),

@@ -84,7 +84,7 @@ fn explain_tells_a_connection_and_a_look_up() {
              not by: the allow rule for api.example.com at p:15:1, which permits it as well\n\
              not by: the deny rule for *.example.com at p:9:1, which looks at requests\n\
              not by: 1 rule for another host\n\
-             note: every address of api.example.com is checked before the sandbox gets it\n"
+             note: every address of api.example.com is checked before it is used\n"
         )
     );
     let (code, out) = ask("dns:x.example.com");
