@@ -90,7 +90,7 @@ pub enum StartError {
 /// # Errors
 /// [`StartError`]; nothing runs then.
 pub fn start(parts: Parts, entrances: Entrances) -> Result<Running, StartError> {
-    let (audit, writer) = audit::start(parts.audit)?;
+    let (audit, writer) = audit::start(parts.audit, parts.sandbox.policy().is_learning())?;
     let names = Arc::default();
     let (stop, stopped) = watch::channel(false);
     let lost = Lost::default();

@@ -29,6 +29,7 @@ pub use file::{AuditFile, Sink};
 pub use read::{RecordedRow, RowError, Rows};
 
 use crate::policy::Grant;
+use crate::policy::learn::Learned;
 use crate::types::{Authority, Destination, SandboxId, Scheme};
 
 /// Rows that may be open or waiting to be written. Each is under 1 KiB but for its path.
@@ -177,6 +178,8 @@ pub struct Summary {
     pub refused: Vec<(Refused, u64)>,
     /// Refusals beyond the 64 different ones that are remembered.
     pub more: u64,
+    /// What was used, where that is to be learned.
+    pub learned: Option<Learned>,
     /// The error that ended the writing, if one did.
     pub error: Option<std::io::Error>,
 }
@@ -197,17 +200,19 @@ pub struct Writer {
     gather: std::sync::mpsc::Sender<()>,
 }
 
-/// Starts the writer. `sink` is the file of `--audit`, opened before the sandbox existed.
+/// Starts the writer. `sink` is the file of `--audit`, opened before the sandbox existed; `learn` has the summary say what
+/// was used.
 ///
 /// # Errors
 /// When the thread cannot be started.
-pub fn start(sink: Option<Box<dyn Sink>>) -> std::io::Result<(Audit, Writer)> {
+pub fn start(sink: Option<Box<dyn Sink>>, learn: bool) -> std::io::Result<(Audit, Writer)> {
     let (queue, rows) = mpsc::channel(QUEUE);
     let (gather, ended) = std::sync::mpsc::channel();
     let broken = Arc::new(AtomicBool::new(false));
     let flag = Arc::clone(&broken);
     let name = std::thread::Builder::new().name("audit".into());
-    let thread = name.spawn(move || write_rows(rows, sink, &flag, &ended))?;
+    let summary = Summary { learned: learn.then(Learned::default), ..Summary::default() };
+    let thread = name.spawn(move || write_rows(rows, sink, summary, (&flag, &ended)))?;
     Ok((Audit { queue, broken }, Writer { thread, gather }))
 }
 
@@ -301,10 +306,9 @@ fn cut(text: &str) -> String {
 fn write_rows(
     mut rows: mpsc::Receiver<Box<AuditEvent>>,
     sink: Option<Box<dyn Sink>>,
-    broken: &AtomicBool,
-    ended: &std::sync::mpsc::Receiver<()>,
+    mut summary: Summary,
+    (broken, ended): (&AtomicBool, &std::sync::mpsc::Receiver<()>),
 ) -> Summary {
-    let mut summary = Summary::default();
     let mut counts: HashMap<Refused, usize> = HashMap::new();
     let mut sink = sink.map(|file| std::io::BufWriter::with_capacity(64 * 1024, file));
     let mut batch = Vec::with_capacity(256);
@@ -343,6 +347,11 @@ fn write_row(sink: &mut impl Write, event: &AuditEvent) -> std::io::Result<()> {
 
 impl Summary {
     fn note(&mut self, event: &AuditEvent, counts: &mut HashMap<Refused, usize>) {
+        if let (Some(learned), Some(authority), "permit") = (&mut self.learned, &event.authority, event.verdict) {
+            let path = event.path.as_ref().map_or("", PathAndQuery::path);
+            let request = event.method.as_ref().map(|method| (method.as_str(), path));
+            learned.note(authority, event.scheme, request);
+        }
         let Some(reason) = &event.reason else { return };
         let refused = Refused { reason: reason.chars().take(REASON_MAX).collect(), cure: event.cure.clone() };
         match counts.get(&refused) {

@@ -71,7 +71,7 @@ fn denied(reason: &str) -> AuditEvent {
 #[test]
 fn a_row_is_one_line_and_is_written_when_it_is_dropped() {
     let sink = Shared::default();
-    let (audit, writer) = start(Some(Box::new(sink.clone()))).unwrap();
+    let (audit, writer) = start(Some(Box::new(sink.clone())), false).unwrap();
     runtime().block_on(async {
         let mut row = audit.open(denied("no\n{\"verdict\":\"permit\"}\u{202e}")).await.unwrap();
         row.traffic.up.store(7, Ordering::Relaxed);
@@ -92,7 +92,7 @@ fn a_row_is_one_line_and_is_written_when_it_is_dropped() {
 
 #[test]
 fn a_full_disk_refuses_what_follows() {
-    let (audit, writer) = start(Some(Box::new(Full))).unwrap();
+    let (audit, writer) = start(Some(Box::new(Full)), false).unwrap();
     let broken = Arc::clone(&audit.broken);
     runtime().block_on(async { drop(audit.open(denied("no")).await.unwrap()) });
     while !broken.load(Ordering::Relaxed) {
@@ -106,7 +106,7 @@ fn a_full_disk_refuses_what_follows() {
 #[test]
 fn a_disk_that_fills_up_still_takes_what_is_under_way() {
     let sink = Shared::default();
-    let (audit, writer) = start(Some(Box::new(Filling(sink.clone())))).unwrap();
+    let (audit, writer) = start(Some(Box::new(Filling(sink.clone()))), false).unwrap();
     let broken = Arc::clone(&audit.broken);
     runtime().block_on(async {
         let under_way = audit.open(denied("second")).await.unwrap();

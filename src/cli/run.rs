@@ -9,6 +9,7 @@ mod reload;
 
 use std::collections::HashMap;
 use std::ffi::OsString;
+use std::fs::File;
 use std::io::Write;
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
@@ -57,6 +58,13 @@ pub struct RunArgs {
     #[arg(long, value_name = "FILE", help_heading = "Proxy")]
     audit: Option<PathBuf>,
 
+    /// Permit every public host, and write to this file the smallest policy that covers what was used
+    ///
+    /// Deny rules hold, private addresses stay blocked, and credentials are put in. The file must be new or empty. Read it before
+    /// you use it: it permits what the command did.
+    #[arg(long, value_name = "FILE", help_heading = "Policy")]
+    learn: Option<PathBuf>,
+
     /// Trust the authorities in this PEM file for upstreams too; certificates are always verified
     #[arg(long, value_name = "FILE", help_heading = "Proxy")]
     upstream_ca: Vec<PathBuf>,
@@ -94,6 +102,9 @@ fn try_run(args: &RunArgs) -> Result<u8> {
     let identity = launcher::invoking_user()?;
     // By sudo this is still root, who can open what the invoking user cannot.
     let opened = Opened::open(args, &identity)?;
+    if let Some(path) = &args.learn {
+        say(&format!("every public host is permitted; what is used goes to {}", path.display()));
+    }
     if opened.compiled.upstream_proxy.is_none() && !args.quiet {
         mention_host_proxy();
     }
@@ -101,6 +112,7 @@ fn try_run(args: &RunArgs) -> Result<u8> {
     launcher::check_standard_streams()?;
     let newborn = launcher::clone_sandbox()?;
     // From here on there is a child; an error on the way drops `newborn`, which ends it.
+    let learned = opened.learned.as_ref().map(|(_, file)| file.try_clone()).transpose()?;
     let (running, reload) = start(args, opened, &identity, &newborn)?;
     newborn.release()?;
     let watcher = reload.map(Reload::start).transpose()?;
@@ -109,7 +121,7 @@ fn try_run(args: &RunArgs) -> Result<u8> {
     if let Some(watcher) = watcher {
         watcher.end();
     }
-    conclude(running, args.quiet, ended.code())
+    conclude(args, running, learned, ended.code())
 }
 
 /// Whom the host's programs go through is no part of the policy, and a variable can be set by anybody.
@@ -201,11 +213,18 @@ fn random_bits() -> Result<u64> {
     Ok(u64::from_ne_bytes(bytes))
 }
 
-/// Ends the proxy, and says once what was refused and what would allow it.
-fn conclude(running: Running, quiet: bool, code: u8) -> Result<u8> {
+/// Ends the proxy, says once what was refused and what would allow it, and writes down what was learned.
+fn conclude(args: &RunArgs, running: Running, learned: Option<File>, code: u8) -> Result<u8> {
     let Ended { summary, lost } = running.finish();
-    if !quiet {
+    if !args.quiet {
         report(&summary, &mut std::io::stderr().lock());
+    }
+    if let (Some(mut file), Some(learned), Some(path)) = (learned, &summary.learned, &args.learn) {
+        let written = file.write_all(learned.to_toml().as_bytes());
+        written.with_context(|| format!("--learn: cannot write {}", path.display()))?;
+        if !args.quiet {
+            say(&format!("{} permits the {} hosts that were used", path.display(), learned.hosts()));
+        }
     }
     if let Some(lost) = lost {
         bail!("{lost}; connections were refused since");
@@ -259,7 +278,7 @@ mod tests {
         let reason = "a\u{1b}[31m\u{9b}31m\u{9d}0;t\u{9c}\u{7f}\r\nsandbox-proxy: b\u{202e}\u{2066}\u{200b}".to_owned();
         let refused = vec![(Refused { reason, cure: Some("--allow a.test".into()) }, 2)];
         let mut shown = Vec::new();
-        report(&Summary { refused, more: 3, error: None }, &mut shown);
+        report(&Summary { refused, more: 3, ..Summary::default() }, &mut shown);
         let shown = String::from_utf8(shown).unwrap();
         let wanted = "sandbox-proxy: refused while the command ran:\n  \
              a?[31m?31m?0;t????sandbox-proxy: b??? (2 times)\n    to allow it: --allow a.test\n  and 3 others\n";

@@ -80,6 +80,6 @@ impl Policy {
         let by_address = matches!(destination.authority.host, Host::Ip(_)) && destination.dialled.is_some();
         let names_matter =
             !self.rules.as_slice().is_empty() || !self.bindings.is_empty() || self.network.mode() == NetworkMode::Allow;
-        !(self.must_see(destination) || self.rules.deny_any() || by_address && names_matter)
+        !(self.learning || self.must_see(destination) || self.rules.deny_any() || by_address && names_matter)
     }
 }

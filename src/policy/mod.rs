@@ -12,6 +12,7 @@ mod entry;
 pub mod explanation;
 pub mod files;
 pub mod glob;
+pub mod learn;
 pub mod mistake;
 pub mod network;
 pub mod options;
@@ -70,6 +71,8 @@ pub struct Policy {
     rules: RuleSet,
     /// Hosts whose TLS is passed on unread, as allow rules.
     passthrough: RuleSet,
+    /// Everything is permitted, and looked into as far as that can be.
+    learning: bool,
     egress: EgressPolicy,
     addresses: AddressRules,
     bindings: Vec<HeaderBinding>,
@@ -103,6 +106,7 @@ impl Policy {
             mode_is_fixed: false,
             rules: RuleSet::default(),
             passthrough: RuleSet::default(),
+            learning: false,
             egress,
             addresses,
             bindings,
@@ -113,6 +117,16 @@ impl Policy {
     /// The same with rules, and with hosts whose TLS is passed on unread.
     pub(crate) fn with_rules(self, rules: RuleSet, passthrough: RuleSet) -> Self {
         Self { rules, passthrough, ..self }
+    }
+
+    /// The same, permitting every name that no rule denies, and looking into all that it can: for `run --learn`.
+    pub fn learning(self) -> Self {
+        Self { network: Network::all(), learning: true, ..self }
+    }
+
+    /// Whether what is used is to be learned.
+    pub fn is_learning(&self) -> bool {
+        self.learning
     }
 
     /// The same, with its network mode written down: what would permit more has to be written there.

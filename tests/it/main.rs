@@ -23,6 +23,7 @@ mod http2;
 mod internet;
 mod isolation;
 mod kernels;
+mod learn;
 mod opening;
 mod plain_http;
 mod policy_tools;
@@ -75,6 +76,7 @@ const GROUPS: &[(&str, &[Case])] = &[
     ("rules", rules::CASES),
     ("rules_hosts", rules_hosts::CASES),
     ("reload", reload::CASES),
+    ("learn", learn::CASES),
     ("tcp", tcp::CASES),
     ("plain_http", plain_http::CASES),
     ("address", address::CASES),

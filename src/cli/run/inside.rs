@@ -134,6 +134,7 @@ fn hidden(
     links.extend_from_slice(&opened.links);
     masks.extend(behind_secrets(&opened.sources, needed, directory)?);
     masks.extend(opened.audit.iter().filter_map(|audit| audit.path.clone()));
+    masks.extend(opened.learned.iter().map(|(path, _)| path.clone()));
     let pins = launcher::pins(masks.iter().chain(&opened.steering).map(PathBuf::as_path), &links);
     let sockets = std::fs::read("/proc/net/unix").context("the host's sockets cannot be listed")?;
     let sockets = launcher::host_sockets(&sockets);

@@ -11,7 +11,7 @@ use crate::audit::AuditFile;
 use crate::credentials::check_secret_file;
 use crate::credentials::source::Source;
 use crate::launcher::{self, Identity, Links, OpenedFile, Purpose, open_file};
-use crate::policy::{self, Compiled, NamedText, SecretSource};
+use crate::policy::{Compiled, NamedText, SecretSource};
 use crate::tls::NamedPem;
 
 use super::super::policy_options::{read_policy, unreadable};
@@ -29,6 +29,8 @@ pub struct Opened {
     pub origin: Origin,
     pub sources: Vec<(String, Source)>,
     pub audit: Option<Audit>,
+    /// The empty file of `--learn`, and where it is.
+    pub learned: Option<(PathBuf, File)>,
     pub upstream_ca: Vec<NamedPem>,
     /// The files that steer the run, resolved: the command must not change them for the next one.
     pub steering: Vec<PathBuf>,
@@ -57,7 +59,8 @@ impl Opened {
             followed: Vec::new(),
         };
         let (files, options) = args.policy.clone().into_parts();
-        let mut origin = Origin { texts: Vec::new(), files: Vec::new(), options };
+        let learn = args.learn.is_some();
+        let mut origin = Origin { texts: Vec::new(), files: Vec::new(), options, learn };
         for path in files {
             let file = opener.steering(&path, Purpose::Read).with_context(|| unreadable(&path))?;
             let metadata = file.metadata().with_context(|| unreadable(&path))?;
@@ -65,7 +68,7 @@ impl Opened {
             origin.files.push((path, metadata));
         }
         origin.texts.append(&mut opener.presets(&args.policy.preset, &identity.home, args.quiet)?);
-        let compiled = policy::load(&origin.texts, &origin.options)?;
+        let compiled = origin.compile(&origin.texts)?;
         if !args.quiet {
             compiled.warnings.iter().for_each(|warning| say(&warning.to_string()));
         }
@@ -75,9 +78,10 @@ impl Opened {
             sources.push((secret.name.clone(), source));
         }
         let audit = args.audit.as_ref().map(|path| opener.audit(path)).transpose()?;
+        let learned = args.learn.as_ref().map(|path| opener.learned(path)).transpose()?;
         let upstream_ca = args.upstream_ca.iter().map(|path| opener.authority(path)).collect::<Result<Vec<_>>>()?;
         let Opener { steering, followed, .. } = opener;
-        Ok(Self { compiled, origin, sources, audit, upstream_ca, steering, links: followed })
+        Ok(Self { compiled, origin, sources, audit, learned, upstream_ca, steering, links: followed })
     }
 }
 
@@ -142,20 +146,37 @@ impl Opener {
         })
     }
 
-    /// A link that an earlier run may have left would have rows written somewhere else.
-    fn audit(&mut self, path: &Path) -> Result<Audit> {
-        let context = || format!("--audit: cannot open {}", path.display());
-        let writable = [std::env::current_dir().with_context(context)?, PathBuf::from("/tmp")];
+    /// What is learned steers a later run, so the command must not write it.
+    fn learned(&mut self, path: &Path) -> Result<(PathBuf, File)> {
+        let context = || format!("--learn: cannot open {}", path.display());
+        let (file, place) = self.written(path).with_context(context)?;
+        let metadata = file.metadata().with_context(context)?;
+        ensure!(metadata.is_file(), "--learn: {} is no regular file", path.display());
+        ensure!(metadata.len() == 0, "--learn: {} is not empty; name a new file, or remove it", path.display());
+        Ok((launcher::guard_audit(&place, &file).context("--learn")?, file))
+    }
+
+    /// A file that is written. A link that an earlier run may have left would have it written somewhere else.
+    fn written(&mut self, path: &Path) -> Result<(File, PathBuf)> {
+        let writable = [std::env::current_dir()?, PathBuf::from("/tmp")];
         let links = match self.links {
             Links::OfRoot => Links::OfRoot,
             Links::All | Links::Outside(_) => Links::Outside(&writable),
         };
-        let OpenedFile { file, path: place, links } = open_file(path, Purpose::Append, links).with_context(context)?;
+        let OpenedFile { file, path, links } = open_file(path, Purpose::Append, links)?;
+        if file.metadata()?.is_file() {
+            self.followed.extend(links);
+        }
+        Ok((file, path))
+    }
+
+    fn audit(&mut self, path: &Path) -> Result<Audit> {
+        let context = || format!("--audit: cannot open {}", path.display());
+        let (file, place) = self.written(path).with_context(context)?;
         let kind = file.metadata().with_context(context)?.file_type();
         let resolved = if kind.is_char_device() || kind.is_fifo() {
             None
         } else {
-            self.followed.extend(links);
             Some(launcher::guard_audit(&place, &file).context("--audit")?)
         };
         let file = AuditFile::new(file).with_context(|| format!("--audit: cannot write {}", path.display()))?;

@@ -16,7 +16,7 @@ use anyhow::{Context, Result, bail, ensure};
 use nix::unistd::{AccessFlags, access};
 
 use crate::launcher::{Links, OpenedFile, Purpose, open_file};
-use crate::policy::{self, Compiled, NamedText, PolicyOptions, SecretSpec, UpstreamProxy};
+use crate::policy::{self, Compiled, Mistakes, NamedText, PolicyOptions, SecretSpec, UpstreamProxy};
 use crate::sandboxes::Sandbox;
 
 use super::super::policy_options::{read_policy, unreadable};
@@ -33,6 +33,20 @@ pub struct Origin {
     pub files: Vec<(PathBuf, Metadata)>,
     /// The options that add to them.
     pub options: PolicyOptions,
+    /// Everything is permitted, to learn what is used.
+    pub learn: bool,
+}
+
+impl Origin {
+    /// The policy of these texts.
+    ///
+    /// # Errors
+    /// Every mistake in them.
+    pub fn compile(&self, texts: &[NamedText]) -> Result<Compiled, Mistakes> {
+        let compiled = policy::load(texts, &self.options)?;
+        let policy = if self.learn { compiled.policy.learning() } else { compiled.policy };
+        Ok(Compiled { policy, ..compiled })
+    }
 }
 
 /// Reads policy files again.
@@ -162,7 +176,7 @@ impl Reload {
         if texts == self.origin.texts {
             return Ok(asked.then(|| "the policy files have not changed".to_owned()));
         }
-        let compiled = policy::load(&texts, &self.origin.options)?;
+        let compiled = self.origin.compile(&texts)?;
         ensure!(
             Fixed::of(&compiled) == self.fixed,
             "secrets and the upstream proxy are read at the start only; start again to change them"
