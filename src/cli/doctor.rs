@@ -57,6 +57,7 @@ fn name(part: Part) -> &'static str {
         Part::Overlay => "overlay",
         Part::Privileges => "capabilities",
         Part::Landlock => "Landlock",
+        Part::Files => "limits on files",
         Part::Seccomp => "seccomp",
     }
 }

@@ -3,6 +3,7 @@
 //! The order is the argument. Files are opened first and used by descriptor; then the namespaces are made, while this
 //! process has one thread and has read no secret; only then are secrets read and threads started.
 
+mod files;
 mod inside;
 mod opened;
 mod reload;
@@ -22,7 +23,7 @@ use crate::app::{self, Ended, Entrances, Parts, Running};
 use crate::audit::{Sink, Summary};
 use crate::credentials::header::{Injector, basic};
 use crate::credentials::source::{Source, SourceContext, read_secret};
-use crate::launcher::{self, CaptureMode, Identity, LaunchError, Listeners, Newborn};
+use crate::launcher::{self, CaptureMode, Identity, LaunchError, Listeners, Newborn, Placeholders};
 use crate::proxy::capture::transparent::Entrance;
 use crate::proxy::relay;
 use crate::proxy::upstream_proxy::UpstreamProxy;
@@ -32,6 +33,7 @@ use crate::types::{SandboxId, Secret};
 
 use super::exit;
 use super::policy_options::PolicyArgs;
+use inside::Inside;
 use opened::Opened;
 use reload::{Fixed, Reload};
 
@@ -113,7 +115,7 @@ fn try_run(args: &RunArgs) -> Result<u8> {
     let newborn = launcher::clone_sandbox()?;
     // From here on there is a child; an error on the way drops `newborn`, which ends it.
     let learned = opened.learned.as_ref().map(|(_, file)| file.try_clone()).transpose()?;
-    let (running, reload) = start(args, opened, &identity, &newborn)?;
+    let (running, reload, _placeholders) = start(args, opened, &identity, &newborn)?;
     newborn.release()?;
     let watcher = reload.map(Reload::start).transpose()?;
     let hangup = watcher.as_ref().map(|watcher| || watcher.hangup());
@@ -135,12 +137,17 @@ fn mention_host_proxy() {
 
 /// Makes the sandbox's authority and everything that pid 1 needs, has it set up, reads the secrets, and starts the proxy.
 /// The start is what a person waits for: pid 1 makes its mounts while this process does all that the plan does not need.
-fn start(args: &RunArgs, opened: Opened, identity: &Identity, newborn: &Newborn) -> Result<(Running, Option<Reload>)> {
+fn start(
+    args: &RunArgs,
+    opened: Opened,
+    identity: &Identity,
+    newborn: &Newborn,
+) -> Result<(Running, Option<Reload>, Placeholders)> {
     let max_connections = connections(newborn.descriptor_limit, args.quiet)?;
     let threads = std::thread::available_parallelism().map_or(1, |cores| (cores.get() / 4).clamp(1, 4));
     let id = SandboxId::from_bits(random_bits()?);
     let ca = Arc::new(SandboxCa::generate(&id)?);
-    let plan = inside::plan(args, identity, &opened, &id, &ca)?;
+    let Inside { plan, placeholders } = inside::plan(args, identity, &opened, &id, &ca)?;
     let entrances = entrances(newborn.configure(&plan)?);
     let upstream_tls = Arc::new(UpstreamTls::new(&opened.upstream_ca, &|name| std::env::var_os(name))?);
     let (injector, upstream_proxy) = (injector(&opened)?, upstream_proxy(&opened)?);
@@ -151,7 +158,7 @@ fn start(args: &RunArgs, opened: Opened, identity: &Identity, newborn: &Newborn)
     let audit = opened.audit.map(|audit| Box::new(audit.file) as Box<dyn Sink>);
     let nameservers = args.nameserver.clone();
     let parts = Parts { sandbox, upstream_tls, upstream_proxy, audit, max_connections, threads, nameservers };
-    Ok((app::start(parts, entrances)?, reload))
+    Ok((app::start(parts, entrances)?, reload, placeholders))
 }
 
 /// Every secret that a binding uses, read now: one that is missing stops the start.

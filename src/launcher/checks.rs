@@ -24,6 +24,21 @@ pub enum CheckError {
         /// The system's directory, or another user's home.
         system: PathBuf,
     },
+    /// The same of another tree that the policy lets it write.
+    #[error(
+        "as root {} would be writable inside, and it {relation} {}; take it out of allow_write, or start with sudo from \
+         your own account",
+        tree.display(),
+        system.display()
+    )]
+    SystemTree {
+        /// The tree.
+        tree: PathBuf,
+        /// "is", "lies in" or "holds the home".
+        relation: &'static str,
+        /// The system's directory, or another user's home.
+        system: PathBuf,
+    },
     /// A directory that is replaced by a private one.
     #[error("the working directory {} is private inside, hence empty; change to another", .0.display())]
     PrivateDirectory(PathBuf),
@@ -134,8 +149,8 @@ const PEOPLES: [&str; 3] = ["/var/tmp", "/var/www", "/var/local"];
 
 /// Checks the working directory, which must be resolved.
 ///
-/// `homes` are the homes of all users where real root runs the command, else nothing: whoever may write a directory above a
-/// home may put another in its place.
+/// `homes` are the homes of all users where real root runs the command and may write where it starts, else nothing: whoever
+/// may write a directory above a home may put another in its place.
 ///
 /// # Errors
 ///
@@ -160,7 +175,7 @@ pub fn working_directory(
 }
 
 /// How a directory belongs to what is not root's own affair.
-fn of_the_system(directory: &Path, homes: &[PathBuf]) -> Option<(&'static str, PathBuf)> {
+pub(super) fn of_the_system(directory: &Path, homes: &[PathBuf]) -> Option<(&'static str, PathBuf)> {
     let mut ancestors = directory.ancestors();
     // The last but one is the top-level directory.
     let Some(top) = ancestors.by_ref().filter(|ancestor| ancestor.parent().is_some()).last() else {
@@ -180,7 +195,7 @@ fn of_the_system(directory: &Path, homes: &[PathBuf]) -> Option<(&'static str, P
 /// What the command may write and what it needs to see, all resolved.
 #[derive(Debug, Clone, Default)]
 pub struct Bounds {
-    /// Trees that the command may write whatever its profile: the working directory, /tmp.
+    /// Trees that the command may write: the working directory and /tmp, or what the policy says.
     pub writable: Vec<PathBuf>,
     /// Directories that must stay visible: home, working directory, those of `PATH`.
     pub needed: Vec<PathBuf>,

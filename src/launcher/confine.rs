@@ -1,16 +1,19 @@
 //! What is taken from pid 1 and from the command: capabilities, new privileges, descriptors, core dumps, system calls.
 
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+
 use landlock::{
-    ABI, Access, AccessFs, CompatLevel, Compatible, PathBeneath, PathFd, Ruleset, RulesetAttr, RulesetCreatedAttr,
-    RulesetStatus, Scope,
+    ABI, Access, AccessFs, BitFlags, CompatLevel, Compatible, PathBeneath, PathFd, Ruleset, RulesetAttr,
+    RulesetCreated, RulesetCreatedAttr, RulesetError, RulesetStatus, Scope,
 };
 use nix::sys::prctl;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 
 use super::control::{Failure, Layer};
-use super::plan::Plan;
+use super::plan::{HostSockets, Plan};
 use super::seccomp::Filters;
-use super::{namespace, root};
+use super::{limits, mounts, namespace, private, root, streams};
 
 /// The newest Landlock interface whose rights are used where the kernel has them.
 const LANDLOCK: ABI = ABI::V6;
@@ -23,7 +26,21 @@ const LANDLOCK_SCOPES: i32 = 6;
 const LANDLOCK_SOCKETS: i32 = 9;
 
 /// The oldest that limits truncation, without which a limit on writes is none.
-pub(super) const LANDLOCK_FOR_ROOT: i32 = 3;
+pub(super) const LANDLOCK_FOR_WRITES: i32 = 3;
+
+/// What an ordinary user may always write: the nodes that every program expects, terminals, and what /proc says of the own
+/// processes, of which there are no others in it.
+const USUAL: [&str; 9] = [
+    "/dev/null",
+    "/dev/zero",
+    "/dev/full",
+    "/dev/random",
+    "/dev/urandom",
+    "/dev/tty",
+    "/dev/ptmx",
+    "/dev/pts",
+    "/proc",
+];
 
 /// Gives up every capability, and the ways to get one back. The bounding set, too: a program with file capabilities
 /// would find them there.
@@ -71,56 +88,114 @@ pub(super) fn limit_command(plan: &Plan, filters: &Filters) -> Result<(), Failur
     filters.install()
 }
 
-/// What Landlock limits: what real root may write, and for everybody whom signals and abstract sockets reach.
+/// What Landlock limits: what real root may write, and anybody whose policy limits files; for everybody whom signals and
+/// abstract sockets reach.
 pub(super) fn limit_files(plan: &Plan) -> Result<(), Failure> {
-    if plan.real_root { limit_root(plan) } else { scope() }
+    if limits::is_limited(plan) { limit_writes(plan) } else { scope(plan) }
 }
 
-/// Why real root cannot do without Landlock.
+/// Why real root, and a policy that limits files, cannot do without Landlock.
 pub(super) fn landlock_is_missing() -> Failure {
-    let text = "that of Linux 6.2 or later is missing, and without it root could write anywhere";
+    let text = "that of Linux 6.2 or later is missing, and without it root, and a command whose policy limits files, could write \
+                where they must not";
     Failure::text(Layer::Landlock, text)
 }
 
+fn refused(error: &dyn std::fmt::Display) -> Failure {
+    Failure::text(Layer::Landlock, error.to_string())
+}
+
 /// Signals and abstract sockets stay within; the namespaces say so already, this says it again where the kernel can.
-fn scope() -> Result<(), Failure> {
+fn scope(plan: &Plan) -> Result<(), Failure> {
     if landlock_version() < LANDLOCK_SCOPES {
         return Ok(());
     }
+    let limits_sockets = landlock_version() >= LANDLOCK_SOCKETS && plan.sockets != HostSockets::All;
     let build = || {
         let rules = Ruleset::default().set_compatibility(CompatLevel::BestEffort);
-        let rules =
-            if landlock_version() >= LANDLOCK_SOCKETS { rules.handle_access(AccessFs::ResolveUnix)? } else { rules };
-        rules.scope(Scope::from_all(LANDLOCK))?.create()?.restrict_self()
+        let rules = if limits_sockets { rules.handle_access(AccessFs::ResolveUnix)? } else { rules };
+        let mut rules = rules.scope(Scope::from_all(LANDLOCK))?.create()?;
+        if limits_sockets {
+            rules = open_sockets(rules, plan)?;
+        }
+        rules.restrict_self()
     };
-    build().map(drop).map_err(|error| Failure::text(Layer::Landlock, error.to_string()))
+    build().map(drop).map_err(|error| refused(&error))
 }
 
-/// Writes are allowed below the working directory, /tmp and what is private, and nowhere else.
-fn limit_root(plan: &Plan) -> Result<(), Failure> {
-    let refused = |error: String| Failure::text(Layer::Landlock, error);
-    if landlock_version() < LANDLOCK_FOR_ROOT {
-        return Err(refused(
-            "Landlock of Linux 6.2 or later is missing, and without it root could write anywhere".into(),
-        ));
+/// Lets the command connect to the sockets that the policy names.
+fn open_sockets(mut rules: RulesetCreated, plan: &Plan) -> Result<RulesetCreated, RulesetError> {
+    let listed = match &plan.sockets {
+        HostSockets::Listed(paths) => paths.as_slice(),
+        HostSockets::Masked | HostSockets::All => &[],
+    };
+    for held in listed.iter().filter_map(|path| PathFd::new(path).ok()) {
+        rules = rules.add_rule(PathBeneath::new(held, AccessFs::ResolveUnix))?;
     }
-    let writes = AccessFs::from_write(LANDLOCK);
-    // Where the kernel does not know it yet, it is left out; no rule allows it anywhere.
-    let handled = writes | AccessFs::ResolveUnix;
-    let build = || -> Result<RulesetStatus, landlock::RulesetError> {
+    Ok(rules)
+}
+
+/// Writes are allowed below the trees that stay open and what is private, and nowhere else.
+fn limit_writes(plan: &Plan) -> Result<(), Failure> {
+    if landlock_version() < LANDLOCK_FOR_WRITES {
+        return Err(landlock_is_missing());
+    }
+    let opened = open_places(plan)?;
+    // What the kernel does not know yet is left out.
+    let mut handled = AccessFs::from_write(LANDLOCK);
+    if plan.sockets != HostSockets::All {
+        handled |= AccessFs::ResolveUnix;
+    }
+    let build = || -> Result<RulesetStatus, RulesetError> {
         let mut rules = Ruleset::default().set_compatibility(CompatLevel::BestEffort).handle_access(handled)?;
         if landlock_version() >= LANDLOCK_SCOPES {
             rules = rules.scope(Scope::from_all(LANDLOCK))?;
         }
         let mut rules = rules.create()?;
-        let trees = root::WRITABLE.iter().map(std::ffi::OsStr::new).chain([plan.directory.as_os_str()]);
-        for held in trees.filter_map(|tree| PathFd::new(tree).ok()) {
-            rules = rules.add_rule(PathBeneath::new(held, writes))?;
+        for (held, rights) in opened {
+            rules = rules.add_rule(PathBeneath::new(held, rights))?;
+        }
+        if plan.sockets != HostSockets::All {
+            rules = open_sockets(rules, plan)?;
         }
         Ok(rules.restrict_self()?.ruleset)
     };
-    match build().map_err(|error| refused(error.to_string()))? {
+    match build().map_err(|error| refused(&error))? {
         RulesetStatus::FullyEnforced | RulesetStatus::PartiallyEnforced => Ok(()),
-        RulesetStatus::NotEnforced => Err(refused("Landlock was not enforced".into())),
+        RulesetStatus::NotEnforced => Err(refused(&"it was not enforced")),
     }
+}
+
+type Opened = (OwnedFd, BitFlags<AccessFs>);
+
+/// Where writing stays allowed, each with the rights that make sense there.
+fn open_places(plan: &Plan) -> Result<Vec<Opened>, Failure> {
+    let mut opened = Vec::new();
+    for path in limits::own(plan) {
+        let Some(held) = mounts::hold(path)? else { continue };
+        if let Some(tree) = plan.files.iter().flat_map(|files| &files.writable).find(|tree| tree.path() == path) {
+            limits::check_is_same(tree, &held)?;
+        }
+        opened.push(with_rights(held, path)?);
+    }
+    let runtime = plan.runtime_directory.as_deref().map(Path::new);
+    let private = private::private_directories(runtime, plan.private_tmp);
+    let usual = if plan.real_root { root::WRITABLE.as_slice() } else { &USUAL };
+    for path in usual.iter().map(Path::new).chain(private.iter().map(PathBuf::as_path)) {
+        if let Some(held) = mounts::hold(path)? {
+            opened.push(with_rights(held, path)?);
+        }
+    }
+    if plan.files.is_some() {
+        opened.extend(streams::written().into_iter().map(|stream| (stream, AccessFs::WriteFile | AccessFs::Truncate)));
+    }
+    Ok(opened)
+}
+
+/// Of a file those rights that are a file's; the kernel refuses others.
+fn with_rights(held: OwnedFd, path: &Path) -> Result<Opened, Failure> {
+    let data = std::fs::metadata(mounts::descriptor_path(&held));
+    let is_directory = data.map_err(|error| Failure::io(Layer::Landlock, path.display().to_string(), &error))?.is_dir();
+    let rights = AccessFs::from_write(LANDLOCK);
+    Ok((held, if is_directory { rights } else { rights & AccessFs::from_file(LANDLOCK) }))
 }

@@ -130,7 +130,7 @@ fn hint(layer: Layer, errno: i32, host: &Host) -> Option<String> {
         }
         Layer::Proc => Some(PROC_HINT.into()),
         Layer::Mounts if is_refusal(errno) => apparmor_hint(host),
-        Layer::Landlock => Some("start it with sudo from an ordinary account, or boot a kernel with Landlock (CONFIG_SECURITY_LANDLOCK, lsm=landlock)".into()),
+        Layer::Landlock => Some("boot a kernel with Landlock (CONFIG_SECURITY_LANDLOCK, lsm=landlock); or, as root, start with sudo from an ordinary account, and with a policy that has [files], write disabled = true there".into()),
         Layer::Identity
         | Layer::IdentityMap
         | Layer::Control

@@ -8,16 +8,19 @@
 //! 4. [`Newborn::release`] when the proxy accepts;
 //! 5. [`Newborn::supervise`] until the command ends.
 //!
-//! Dropping a [`Newborn`] kills everything in the sandbox. There is nothing to clean up on the host: no link, rule, file or
-//! mount is made there.
+//! Dropping a [`Newborn`] kills everything in the sandbox. There is nothing to clean up on the host: no link, rule or mount is
+//! made there, and no file but the [`Placeholders`] of a policy that denies names, which go with the value.
 
 mod checks;
 mod child;
 mod confine;
 mod control;
 mod diagnose;
+mod files;
+mod hiding;
 mod homes;
 mod identity;
+mod limits;
 mod masks;
 mod mountinfo;
 mod mounts;
@@ -53,6 +56,7 @@ use nix::unistd::{Pid, getegid, geteuid};
 pub use checks::{Bounds, CheckError, guard_audit, guard_secret, opened_as, working_directory};
 pub use control::{CaptureMode, Layer};
 pub use diagnose::LaunchError;
+pub use files::{Around, FileRules, FilesError, Placeholders, sockets_shown};
 pub use homes::all_homes;
 pub use identity::{Identity, invoking_user};
 pub use masks::{MaskError, StorePaths, credential_paths, host_sockets, stray_sockets};
@@ -61,7 +65,7 @@ pub use namespace::variable_names;
 pub use network::{CAPTURE_PORT, EXPLICIT_PORT, OWN_IPV4, OWN_IPV6};
 pub use open::{Links, OpenError, OpenedFile, Purpose, open_file};
 pub use pins::{links, pins};
-pub use plan::{EnvironmentError, PRIVATE_DIRECTORY, Placed, Plan, environment};
+pub use plan::{EnvironmentError, FilePlan, HostSockets, PRIVATE_DIRECTORY, Placed, Plan, environment};
 pub use private::private_directories;
 pub use streams::check_standard_streams;
 use supervise::End;

@@ -1,8 +1,8 @@
 //! The file system of a sandbox: a fresh /proc, private directories, files of ours, masks.
 //!
 //! The order matters. /proc comes first, since everything after it names descriptors through it. What the private
-//! directories are to give back is opened before they cover it. Pins come before masks, which they
-//! would cover. Masks come last, so that they cover what was given back.
+//! directories are to give back is opened before they cover it. Pins come before the covers of trees that stay open, under which
+//! they are to lie, and both before masks, which they would cover. Masks come last, so that they cover what was given back.
 
 use std::ffi::{CString, OsStr};
 use std::fs::File;
@@ -19,7 +19,7 @@ use super::control::{Failure, Layer};
 use super::mountinfo::Mount;
 use super::plan::{PRIVATE_DIRECTORY, Plan};
 use super::terminals::{self, Own};
-use super::{namespace, overrides, pins, private, root};
+use super::{hiding, limits, namespace, overrides, pins, private, root};
 
 /// Where the empty file, the empty directory and the files of ours are made. Inside /run, which is private by then.
 pub(super) const STAGE: &str = "/run/sandbox-proxy";
@@ -39,7 +39,7 @@ pub(super) fn fresh_proc() -> Result<(), Failure> {
 ///
 /// `contents` holds those of the placed files, one after the other, from where it stands.
 pub(super) fn set_up(plan: &Plan, contents: &File) -> Result<Vec<OwnedFd>, Failure> {
-    let before = root::mounts()?;
+    let before = limits::mounts()?;
     private::set_up(plan)?;
     let stage = Path::new(STAGE);
     tmpfs(stage, "mode=755")?;
@@ -47,6 +47,7 @@ pub(super) fn set_up(plan: &Plan, contents: &File) -> Result<Vec<OwnedFd>, Failu
     let file = stage.join("empty-file");
     made(&directory, std::fs::create_dir(&directory))?;
     made(&file, std::fs::write(&file, ""))?;
+    let hidden = hiding::prepare(plan, stage)?;
     let overlays = overrides::prepare(plan, contents, stage)?;
     seal(stage)?;
     for overlay in overlays {
@@ -57,15 +58,18 @@ pub(super) fn set_up(plan: &Plan, contents: &File) -> Result<Vec<OwnedFd>, Failu
         root::private_devices()?;
     }
     let terminals = terminals::set_up(&own_terminals, plan.real_root, &before)?;
-    let pins = pins::set_up(plan, &before)?;
+    let covers = limits::covers(plan)?;
+    pins::set_up(plan)?;
+    covers.place()?;
+    pins::keep_all_unchanged(plan)?;
+    limits::deny(plan)?;
+    hidden.hide(&directory, &file)?;
     let masks = plan.masks.iter().map(PathBuf::from).chain(terminals.others).chain(other_procs(&before));
     for mask in masks {
         hide(&mask, &directory, &file)?;
     }
     seal_sys()?;
-    if plan.real_root {
-        root::limit_writes(plan, &pins)?;
-    }
+    limits::limit_writes(plan)?;
     enter(plan)?;
     Ok(terminals.kept)
 }
@@ -145,7 +149,7 @@ fn seal_sys() -> Result<(), Failure> {
 }
 
 /// Covers a path with emptiness. A path that is gone needs none.
-fn hide(path: &Path, directory: &Path, file: &Path) -> Result<(), Failure> {
+pub(super) fn hide(path: &Path, directory: &Path, file: &Path) -> Result<(), Failure> {
     let Some(held) = hold(path)? else { return Ok(()) };
     let metadata = std::fs::metadata(descriptor_path(&held)).map_err(|error| failed("looking at", path, &error))?;
     let empty = if metadata.is_dir() { directory } else { file };

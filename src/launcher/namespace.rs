@@ -5,7 +5,7 @@
 #![allow(unsafe_code, reason = "clone3, capset and environ have no safe wrapper; kept together here")]
 
 use std::ffi::{CStr, OsString};
-use std::os::fd::{FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::ffi::OsStringExt;
 
 use nix::errno::Errno;
@@ -142,6 +142,34 @@ pub(super) fn mount_flags(path: &CStr, set: u64, clear: u64, recursive: bool) ->
         )
     };
     Errno::result(answer).map(drop)
+}
+
+/// A copy, attached nowhere, of the mount that a descriptor leads into, from there downwards, with all mounts in it.
+///
+/// # Errors
+///
+/// The kernel's; ENOSYS before Linux 5.2.
+pub(super) fn copy_mount(place: BorrowedFd<'_>) -> Result<OwnedFd, Errno> {
+    let flags = libc::OPEN_TREE_CLONE | libc::OPEN_TREE_CLOEXEC;
+    let flags = flags | (libc::AT_EMPTY_PATH | libc::AT_RECURSIVE).cast_unsigned();
+    // SAFETY: the empty path is null-terminated, and outlives the call.
+    let answer = unsafe { libc::syscall(libc::SYS_open_tree, place.as_raw_fd(), c"".as_ptr(), flags) };
+    let descriptor = RawFd::try_from(Errno::result(answer)?).map_err(|_| Errno::EOVERFLOW)?;
+    // SAFETY: the kernel has just made it, so nobody else owns it.
+    Ok(unsafe { OwnedFd::from_raw_fd(descriptor) })
+}
+
+/// Attaches such a copy onto a place.
+///
+/// # Errors
+///
+/// The kernel's.
+pub(super) fn attach_mount(copy: BorrowedFd<'_>, place: BorrowedFd<'_>) -> Result<(), Errno> {
+    let (copy, place) = (copy.as_raw_fd(), place.as_raw_fd());
+    let flags = libc::MOVE_MOUNT_F_EMPTY_PATH | libc::MOVE_MOUNT_T_EMPTY_PATH;
+    let empty = c"".as_ptr();
+    // SAFETY: both paths are the same null-terminated one, which outlives the call.
+    Errno::result(unsafe { libc::syscall(libc::SYS_move_mount, copy, empty, place, empty, flags) }).map(drop)
 }
 
 /// `prctl(2)` with integer arguments.

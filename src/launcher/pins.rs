@@ -9,29 +9,33 @@
 use std::collections::{BTreeSet, HashMap};
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use nix::errno::Errno;
-use nix::unistd::{AccessFlags, access};
+use nix::unistd::{AccessFlags, access, geteuid};
 
 use super::control::Failure;
-use super::mountinfo::Mount;
 use super::mounts::{bind, c_string, descriptor_path, failed, hold, hold_itself};
-use super::namespace;
 use super::plan::Plan;
-use super::root;
+use super::{limits, namespace};
 
 /// The most links that the kernel follows on one path (path_resolution(7)).
 const LINKS: usize = 40;
 
 /// What the calling user could rename of the directories above `paths`, and of `links` and the directories above them: whatever lies
-/// in a writable directory. Each once, the outer ones first. All must be resolved but for the links themselves.
+/// in a directory that is writable, or the user's own, who could make it so. Each once, the outer ones first. All must be resolved but for the links themselves.
 pub fn pins<'a>(paths: impl Iterator<Item = &'a Path>, links: &'a [PathBuf]) -> Vec<PathBuf> {
     let above = paths.flat_map(|path| path.ancestors().skip(1));
     let names: BTreeSet<&Path> = above.chain(links.iter().flat_map(|link| link.ancestors())).collect();
     let mut asked: HashMap<&Path, bool> = HashMap::new();
-    let mut writable = |parent| *asked.entry(parent).or_insert_with(|| access(parent, AccessFlags::W_OK).is_ok());
+    let mut writable = |parent| *asked.entry(parent).or_insert_with(|| may_change(parent));
     names.into_iter().filter(|name| name.parent().is_some_and(&mut writable)).map(Path::to_owned).collect()
+}
+
+fn may_change(directory: &Path) -> bool {
+    let is_own = || directory.metadata().is_ok_and(|data| data.uid() == geteuid().as_raw());
+    access(directory, AccessFlags::W_OK).is_ok() || is_own()
 }
 
 /// The symbolic links that are followed on the way from `path`, which is absolute, to `resolved`; each by the resolved path of
@@ -63,14 +67,11 @@ pub fn links(path: &Path, resolved: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// Binds every pin onto itself, and every file that is to stay as it is, read-only. Of real root's pins only those in a tree
-/// that stays writable: all else is read-only.
-///
-/// `before` are the mounts of the host. Answers with the pins that may be written.
-pub(super) fn set_up(plan: &Plan, before: &[Mount]) -> Result<Vec<PathBuf>, Failure> {
-    let own = root::own(plan);
+/// Binds every pin onto itself. Where writes are limited, only those in a tree that stays open: all else is read-only.
+pub(super) fn set_up(plan: &Plan) -> Result<(), Failure> {
+    let own = limits::own(plan);
     let mut pins: Vec<&Path> = plan.pins.iter().map(Path::new).collect();
-    pins.retain(|pin| !plan.real_root || own.iter().any(|tree| pin.starts_with(tree) && pin != tree));
+    pins.retain(|pin| !limits::is_limited(plan) || own.iter().any(|tree| pin.starts_with(tree) && pin != tree));
     // Outermost first, since a bind covers what was bound below it; each once.
     pins.sort();
     pins.dedup();
@@ -79,15 +80,12 @@ pub(super) fn set_up(plan: &Plan, before: &[Mount]) -> Result<Vec<PathBuf>, Fail
             bind(&held, &descriptor_path(&held))?;
         }
     }
-    plan.unchanged.iter().map(Path::new).try_for_each(keep_unchanged)?;
-    // What lies in a mount below the working directory is no part of it, and a pin must not open it.
-    let foreign = |pin: &Path| {
-        before.iter().any(|mount| {
-            pin.starts_with(&mount.point)
-                && own.iter().any(|tree| mount.point.starts_with(tree) && mount.point != *tree)
-        })
-    };
-    Ok(pins.into_iter().filter(|pin| !foreign(pin)).map(Path::to_owned).collect())
+    Ok(())
+}
+
+/// Binds every file that is to stay as it is onto itself, read-only.
+pub(super) fn keep_all_unchanged(plan: &Plan) -> Result<(), Failure> {
+    plan.unchanged.iter().map(Path::new).try_for_each(keep_unchanged)
 }
 
 fn keep_unchanged(file: &Path) -> Result<(), Failure> {

@@ -3,7 +3,10 @@
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
+use std::fs::Metadata;
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
@@ -39,6 +42,84 @@ pub struct Plan {
     pub private_tmp: bool,
     /// The command runs as the real root of this machine: writes are limited as DESIGN 8 says.
     pub real_root: bool,
+    /// What the policy says about files. `None`: the user's rights hold, and real root's limits.
+    pub files: Option<FilePlan>,
+    /// The sockets of the host that the command may connect to.
+    pub sockets: HostSockets,
+}
+
+/// Which files may be written and seen. Every path is resolved, absolute and exists.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FilePlan {
+    /// Files and trees that may be written; none lies in another, nor in one of `unwritable`.
+    pub(super) writable: Vec<Tree>,
+    /// What lies in those and may not.
+    pub(super) unwritable: Vec<OsString>,
+    /// What is hidden.
+    pub(super) masked: Vec<OsString>,
+    /// What is shown though it lies in one of those.
+    pub(super) shown: Vec<Tree>,
+}
+
+/// A place that is to be the very one that was looked at.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Tree {
+    pub(super) path: OsString,
+    device: u64,
+    inode: u64,
+}
+
+/// Which sockets in the file system the host's programs share with the command.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum HostSockets {
+    /// None.
+    #[default]
+    Masked,
+    /// These sockets, and those in these directories; resolved.
+    Listed(Vec<OsString>),
+    /// All.
+    All,
+}
+
+impl Tree {
+    pub(super) fn new(path: &Path) -> std::io::Result<Self> {
+        let data = path.metadata()?;
+        Ok(Self { path: path.as_os_str().to_owned(), device: data.dev(), inode: data.ino() })
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        Path::new(&self.path)
+    }
+
+    /// Whether this is the place, whatever stands at its path by now.
+    pub(super) fn is(&self, data: &Metadata) -> bool {
+        (data.dev(), data.ino()) == (self.device, self.inode)
+    }
+}
+
+impl FilePlan {
+    /// Whether a path is hidden: the innermost of what is masked and what is shown decides.
+    pub(super) fn hides(&self, path: &Path) -> bool {
+        let length = |place: &Path| path.starts_with(place).then(|| place.components().count());
+        let masked = self.masked.iter().filter_map(|place| length(Path::new(place))).max();
+        let shown = self.shown.iter().filter_map(|tree| length(tree.path())).max();
+        masked > shown
+    }
+
+    /// What may be written.
+    pub fn writable(&self) -> impl Iterator<Item = &Path> {
+        self.writable.iter().map(Tree::path)
+    }
+
+    /// The mask that hides a path.
+    pub fn mask_of(&self, path: &Path) -> Option<&Path> {
+        self.masked.iter().map(Path::new).filter(|mask| path.starts_with(mask)).max().filter(|_| self.hides(path))
+    }
+
+    /// Everything that must keep its name for the limits to hold.
+    pub fn named(&self) -> impl Iterator<Item = &Path> {
+        self.unwritable.iter().chain(&self.masked).map(Path::new)
+    }
 }
 
 /// A file with content of ours.
@@ -232,6 +313,21 @@ mod tests {
     }
 
     #[test]
+    fn the_innermost_decides_what_is_hidden() {
+        let tree = |path: &str| Tree { path: path.into(), device: 0, inode: 0 };
+        let plan = FilePlan {
+            masked: vec!["/a".into(), "/a/b/c".into()],
+            shown: vec![tree("/a/b"), tree("/a/b/c/d")],
+            ..FilePlan::default()
+        };
+        let hidden = ["/", "/ab", "/a", "/a/x", "/a/b", "/a/b/x", "/a/b/c", "/a/b/c/x", "/a/b/c/d"];
+        let answers = hidden.map(|path| plan.hides(Path::new(path)));
+        assert_eq!(answers, [false, false, true, true, false, false, true, true, false]);
+        assert_eq!(plan.mask_of(Path::new("/a/b/c/x")), Some(Path::new("/a/b/c")));
+        assert_eq!(plan.mask_of(Path::new("/a/b/x")), None);
+    }
+
+    #[test]
     fn a_plan_travels_whole() {
         let plan = Plan {
             command: vec![OsStr::from_bytes(b"\xff").to_owned()],
@@ -251,6 +347,8 @@ mod tests {
             kept: Vec::new(),
             private_tmp: false,
             real_root: true,
+            files: Some(FilePlan { masked: vec!["/x".into()], ..FilePlan::default() }),
+            sockets: HostSockets::Listed(vec!["/s".into()]),
         };
         let (memory, length) = crate::launcher::control::write_plan(&plan).unwrap();
         let (mut read, mut contents) = crate::launcher::control::read_plan(memory, length).unwrap();

@@ -2,12 +2,13 @@
 //! through which programs of one user talk to each other.
 
 use std::ffi::OsString;
+use std::fs::create_dir_all;
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::{PermissionsExt, symlink};
+use std::os::unix::fs::{FileTypeExt, PermissionsExt, symlink};
 use std::path::{Component, Path, PathBuf};
 
 use super::control::{Failure, Layer};
-use super::mounts::{bind, failed, hold, made, tmpfs};
+use super::mounts::{bind, descriptor_path, failed, hold, made, tmpfs};
 use super::plan::Plan;
 
 /// The directories that become private, for [`super::checks::working_directory`] and for the mounts alike. `runtime` is
@@ -47,7 +48,7 @@ pub(super) fn set_up(plan: &Plan) -> Result<(), Failure> {
         let inside = directories.iter().any(|other| other != directory && directory.starts_with(other));
         if inside {
             // Below another private directory, so it is private already; it must only exist.
-            made(directory, std::fs::create_dir_all(directory))?;
+            made(directory, create_dir_all(directory))?;
         } else {
             tmpfs(directory, if shared_kind(directory) { "mode=1777" } else { "mode=755" })?;
         }
@@ -81,7 +82,7 @@ enum Step {
 impl Step {
     fn take(self) -> Result<(), Failure> {
         match self {
-            Self::Directory(path) => made(&path, std::fs::create_dir_all(&path)),
+            Self::Directory(path) => made(&path, create_dir_all(&path)),
             Self::Link(path, target) => match symlink(target, &path) {
                 Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => {
                     Err(failed("linking", &path, &error))
@@ -89,7 +90,8 @@ impl Step {
                 Ok(()) | Err(_) => Ok(()),
             },
             Self::Bind(path, held) => {
-                made(&path, std::fs::create_dir_all(&path))?;
+                let is_directory = std::fs::metadata(descriptor_path(&held)).is_ok_and(|data| data.is_dir());
+                made(&path, if is_directory { create_dir_all(&path) } else { std::fs::write(&path, "") })?;
                 bind(&held, &path)
             }
         }
@@ -132,11 +134,15 @@ fn plan_return(kept: &OsString, private: &[PathBuf], steps: &mut Vec<Step>) -> R
         }
     }
     if private.contains(&reached) {
-        let text = format!("{} is private inside, hence cannot be kept; take it out of PATH", reached.display());
+        let text = format!(
+            "{} is private inside, hence cannot be kept; take it out of PATH, or out of unix_sockets",
+            reached.display()
+        );
         return Err(Failure::text(Layer::Mounts, text));
     }
+    let is_kind = |data: std::fs::Metadata| data.is_dir() || data.file_type().is_socket();
     if hidden(&reached)
-        && reached.is_dir()
+        && reached.metadata().is_ok_and(is_kind)
         && let Some(held) = hold(&reached)?
     {
         steps.push(Step::Bind(reached, held));
@@ -161,7 +167,7 @@ mod tests {
     fn the_way_to_a_kept_directory_is_rebuilt() {
         let root = std::env::temp_dir().join(format!("private-{}", std::process::id()));
         let private = root.join("run");
-        std::fs::create_dir_all(private.join("store/v1/bin")).unwrap();
+        create_dir_all(private.join("store/v1/bin")).unwrap();
         symlink("store/v1", private.join("current")).unwrap();
         let root = root.canonicalize().unwrap();
         let private = root.join("run");

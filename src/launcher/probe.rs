@@ -7,7 +7,7 @@ use super::child::Inherited;
 use super::control::{Control, Failure, Layer, Order};
 use super::diagnose::{Host, LaunchError, explain};
 use super::network::CAPTURE_PORT;
-use super::plan::Plan;
+use super::plan::{FilePlan, HostSockets, Plan};
 use super::seccomp::Filters;
 use super::{confine, make, mounts, namespace, network, nftables};
 
@@ -36,6 +36,8 @@ pub enum Part {
     Privileges,
     /// Landlock.
     Landlock,
+    /// What a policy's limits on files take.
+    Files,
     /// The system call filters.
     Seccomp,
 }
@@ -112,6 +114,7 @@ fn try_all() -> Vec<(Part, Tried)> {
     findings.push((Part::Overlay, overlay()));
     findings.push((Part::Privileges, Tried::required(confine::drop_privileges())));
     findings.push((Part::Landlock, landlock()));
+    findings.push((Part::Files, files()));
     findings.push((Part::Seccomp, Tried::required(try_filters())));
     findings
 }
@@ -119,7 +122,9 @@ fn try_all() -> Vec<(Part, Tried)> {
 fn try_mounts() -> Result<(), Failure> {
     let nothing_placed =
         std::fs::File::open("/dev/null").map_err(|error| Failure::io(Layer::Mounts, "opening /dev/null", &error))?;
-    mounts::set_up(&nothing(), &nothing_placed).map(drop)
+    let plan = nothing();
+    std::env::set_current_dir(&plan.directory).map_err(|error| Failure::io(Layer::Mounts, "entering /tmp", &error))?;
+    mounts::set_up(&plan, &nothing_placed).map(drop)
 }
 
 fn try_network(findings: &mut Vec<(Part, Tried)>) {
@@ -166,6 +171,8 @@ fn nothing() -> Plan {
         kept: Vec::new(),
         private_tmp: false,
         real_root: geteuid().is_root(),
+        files: None,
+        sockets: HostSockets::Masked,
     }
 }
 
@@ -181,11 +188,26 @@ fn overlay() -> Tried {
 fn landlock() -> Tried {
     let root = geteuid().is_root();
     match confine::landlock_version() {
-        version if root && version < confine::LANDLOCK_FOR_ROOT => Tried::Missing(confine::landlock_is_missing()),
+        version if root && version < confine::LANDLOCK_FOR_WRITES => Tried::Missing(confine::landlock_is_missing()),
         0 => Tried::Lesser("missing; the namespaces hold alone".into()),
         version => match confine::limit_files(&nothing()) {
             Ok(()) => Tried::Works(format!("interface {version}")),
             Err(failure) => Tried::Missing(failure),
         },
+    }
+}
+
+/// Limits this process to no file at all, and tries: the null device has to stay open, a new file must not.
+fn files() -> Tried {
+    const WITHOUT: &str = "a policy with [files] does not start here";
+    let plan = Plan { real_root: false, files: Some(FilePlan::default()), ..nothing() };
+    if let Err(failure) = confine::limit_files(&plan) {
+        return Tried::Lesser(format!("{}; {WITHOUT}", failure.detail));
+    }
+    let open = |path: &str| std::fs::File::options().write(true).create(true).truncate(false).open(path);
+    match (open("/dev/null"), open("/var/tmp/sandbox-proxy-doctor")) {
+        (Ok(_), Err(_)) => Tried::Works("limits on what is written and seen, where a policy has [files]".into()),
+        (Err(error), _) => Tried::Lesser(format!("/dev/null cannot be written any more: {error}; {WITHOUT}")),
+        (_, Ok(_)) => Tried::Lesser(format!("Landlock does not keep what it promises; {WITHOUT}")),
     }
 }

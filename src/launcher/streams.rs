@@ -1,7 +1,7 @@
 //! The standard streams, which the command inherits as they are: what it could use to leave is refused.
 
 use std::fs::File;
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 
@@ -36,6 +36,36 @@ pub(super) fn that_is(file: &File) -> Option<&'static str> {
         Ok(_) | Err(_) => Ok(()),
     };
     standard(same).err()
+}
+
+/// The standard streams that are regular files, each with where the file is now.
+pub(super) fn files() -> Vec<(&'static str, PathBuf)> {
+    let found = std::cell::RefCell::new(Vec::new());
+    let look = |stream, descriptor: BorrowedFd<'_>| {
+        let is_file = fstat(descriptor).is_ok_and(|data| data.st_mode & libc::S_IFMT == libc::S_IFREG);
+        let path = std::fs::read_link(format!("/proc/self/fd/{}", descriptor.as_raw_fd()));
+        found.borrow_mut().extend(path.ok().filter(|_| is_file).map(|path| (stream, path)));
+        Ok::<(), std::convert::Infallible>(())
+    };
+    match standard(look) {
+        Ok(()) => found.into_inner(),
+    }
+}
+
+/// The standard streams that are regular files open for writing: what /dev/stdout leads to can be opened again.
+pub(super) fn written() -> Vec<OwnedFd> {
+    let found = std::cell::RefCell::new(Vec::new());
+    let look = |_, descriptor: BorrowedFd<'_>| {
+        let is_file = fstat(descriptor).is_ok_and(|data| data.st_mode & libc::S_IFMT == libc::S_IFREG);
+        let access = fcntl(descriptor, FcntlArg::F_GETFL).unwrap_or(0) & libc::O_ACCMODE;
+        if is_file && access != libc::O_RDONLY {
+            found.borrow_mut().extend(descriptor.try_clone_to_owned());
+        }
+        Ok::<(), std::convert::Infallible>(())
+    };
+    match standard(look) {
+        Ok(()) => found.into_inner(),
+    }
 }
 
 /// Goes through the three until one fails.

@@ -12,6 +12,7 @@ use super::binding::{BindingError, Field, HeaderBinding, parse_secret_name};
 use super::case::Case;
 use super::document::{self, Document, EGRESS_MODES, NETWORK_MODES, RawBinding, RawSecret};
 use super::egress::{Cidr, EgressMode, EgressPolicy};
+use super::files::FilePolicy;
 use super::mistake::{At, Collector, Mistakes, Warning, quoted};
 use super::network::{Network, parse_entry};
 use super::options::{self, PolicyOptions};
@@ -22,6 +23,7 @@ use super::written::Written;
 use super::{Denial, Policy, shadow};
 
 mod cases;
+mod files;
 mod passthrough;
 mod rules;
 
@@ -39,6 +41,8 @@ pub struct NamedText {
 pub struct Compiled {
     /// What decides.
     pub policy: Policy,
+    /// What the command may do with files and with the host's sockets.
+    pub files: FilePolicy,
     /// What upstreams are dialled through.
     pub upstream_proxy: Option<UpstreamProxy>,
     /// Every secret that was declared, by name; those that nothing uses too.
@@ -105,6 +109,7 @@ pub fn load(files: &[NamedText], options: &PolicyOptions) -> Result<Compiled, Mi
     let written = written.entries(&hosts, &cidrs).bindings(&bindings);
     let cases = cases::cases(&document.cases, &mut mistakes);
     let mut warnings = Vec::new();
+    let files = files::files(&document.files, &mut mistakes, &mut warnings);
     rules::warn_of_methods(&document.rules, &mut warnings);
     shadow::warn(&policy, &hosts, &mut warnings);
     warn_of_cidrs(&cidrs, &mut warnings);
@@ -113,7 +118,7 @@ pub fn load(files: &[NamedText], options: &PolicyOptions) -> Result<Compiled, Mi
     passthrough::warn(&policy, &mut warnings);
     warn_of_secrets(&secrets, &bindings, upstream_proxy.as_ref(), &mut warnings);
     let secrets = secrets.into_values().map(|secret| secret.value).collect();
-    mistakes.finish(&names, Compiled { policy, upstream_proxy, secrets, warnings, written, cases })
+    mistakes.finish(&names, Compiled { policy, files, upstream_proxy, secrets, warnings, written, cases })
 }
 
 fn network(document: &Document, hosts: &[At<Authority>], mistakes: &mut Collector) -> Network {

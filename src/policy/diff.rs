@@ -17,6 +17,7 @@ use super::rule::{Action, Ports, Rule, Schemes};
 use super::rules::RuleSet;
 use super::{Grant, SecretSpec};
 
+mod files;
 mod pieces;
 
 use pieces::{describe, meet, pieces, seen_alike, tries};
@@ -45,6 +46,7 @@ pub fn more(this: &Compiled, other: &Compiled) -> Vec<More> {
     sides.egress(&mut found);
     sides.addresses(&mut found);
     sides.bindings(&mut found);
+    found.extend(files::more(&this.files, &other.files));
     let mut said = HashSet::new();
     found.retain(|more| said.insert(more.what.clone()));
     found

@@ -12,9 +12,11 @@ use super::compile::{NamedText, SecretSource};
 use super::mistake::{At, Collector, Place, did_you_mean, quoted};
 
 mod cases;
+mod files;
 mod rules;
 
 pub(super) use cases::RawCase;
+pub(super) use files::RawFiles;
 pub(super) use rules::{RawPorts, RawRule};
 
 /// What one file, or the options, say.
@@ -31,6 +33,7 @@ pub(super) struct Document {
     pub(super) cidrs_given: bool,
     pub(super) block_private: Vec<At<bool>>,
     pub(super) passthrough: Vec<At<String>>,
+    pub(super) files: RawFiles,
     pub(super) proxies: Vec<At<String>>,
     pub(super) proxy_auths: Vec<At<String>>,
     pub(super) bindings: Vec<RawBinding>,
@@ -52,6 +55,7 @@ impl Document {
         self.cidrs.append(&mut other.cidrs);
         self.block_private.append(&mut other.block_private);
         self.passthrough.append(&mut other.passthrough);
+        self.files.append(other.files);
         self.proxies.append(&mut other.proxies);
         self.proxy_auths.append(&mut other.proxy_auths);
         self.bindings.append(&mut other.bindings);
@@ -123,13 +127,14 @@ impl Reader<'_> {
                 "egress" => self.section(value, "egress", Self::egress_key),
                 "header_bindings" => self.bindings(value),
                 "secrets" => self.section(value, "secrets", Self::secret),
+                "files" => self.files(key, value),
                 "upstream" => self.section(value, "upstream", Self::upstream_key),
                 "cases" => self.cases(value),
                 "tls" => self.section(value, "tls", Self::tls_key),
                 _ => self.unknown(
                     key,
                     "",
-                    &["network", "egress", "upstream", "tls", "header_bindings", "secrets", "cases"],
+                    &["network", "egress", "files", "upstream", "tls", "header_bindings", "secrets", "cases"],
                 ),
             }
         }
@@ -161,13 +166,10 @@ impl Reader<'_> {
                 self.document.cidrs =
                     self.strings(value, "egress.allow_cidrs", "mode = \"block_all\" permits no address");
             }
-            "block_private_ips" => match value.get_ref().as_bool() {
-                Some(flag) => {
-                    let place = self.place_of(value);
-                    self.document.block_private.push(At { value: flag, place });
-                }
-                None => self.wrong_type(value, "egress.block_private_ips", "true or false"),
-            },
+            "block_private_ips" => {
+                let flag = self.flag(value, "egress.block_private_ips");
+                self.document.block_private.extend(flag);
+            }
             _ => self.unknown(key, "egress.", &["mode", "allow_cidrs", "block_private_ips"]),
         }
     }
@@ -368,6 +370,14 @@ impl Reader<'_> {
                 None
             }
         }
+    }
+
+    fn flag(&mut self, value: &Value<'_>, name: &str) -> Option<At<bool>> {
+        let flag = value.get_ref().as_bool();
+        if flag.is_none() {
+            self.wrong_type(value, name, "true or false");
+        }
+        flag.map(|value_of| At { value: value_of, place: self.place_of(value) })
     }
 
     fn wrong_type(&mut self, value: &Value<'_>, name: &str, right: &str) {

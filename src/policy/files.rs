@@ -139,6 +139,17 @@ impl FilePath {
         Ok(Self { base, rest })
     }
 
+    /// Whether it is this one, or lies below it, as far as their words tell: `..` and links could say otherwise.
+    pub fn lies_in(&self, tree: &Self) -> bool {
+        let climbs = self.rest.components().any(|part| part == Component::ParentDir);
+        self.base == tree.base && self.rest.starts_with(&tree.rest) && (!climbs || self == tree)
+    }
+
+    /// Whether it is counted from the home.
+    pub fn is_of_home(&self) -> bool {
+        self.base == Base::Home
+    }
+
     /// The absolute path, links not followed and `..` left in. Both arguments must be absolute.
     pub fn resolve(&self, home: &Path, working_directory: &Path) -> PathBuf {
         let base = match self.base {

@@ -17,6 +17,9 @@ mod dns;
 mod escape;
 mod failclosed;
 mod faults;
+mod files;
+mod files_names;
+mod files_read;
 mod hello;
 mod hidden;
 mod http2;
@@ -93,6 +96,9 @@ const GROUPS: &[(&str, &[Case])] = &[
     ("kernels", kernels::CASES),
     ("failclosed", failclosed::CASES),
     ("faults", faults::CASES),
+    ("files", files::CASES),
+    ("files_names", files_names::CASES),
+    ("files_read", files_read::CASES),
     ("hidden", hidden::CASES),
     ("isolation", isolation::CASES),
     ("process", process::CASES),

@@ -8,19 +8,28 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, anyhow, ensure};
 
 use crate::credentials::source::Source;
-use crate::launcher::{self, Identity, Placed, Plan};
+use crate::launcher::{self, Around, FilePlan, Identity, Placed, Placeholders, Plan};
 use crate::tls::{NamedPem, SandboxCa};
 use crate::trust;
 use crate::types::SandboxId;
 
 use super::RunArgs;
+use super::files::{self, Rules};
 use super::opened::Opened;
+
+/// A sandbox that can be made.
+pub struct Inside {
+    /// What pid 1 is told.
+    pub plan: Plan,
+    /// Names that are taken as long as the command runs.
+    pub placeholders: Placeholders,
+}
 
 /// Makes the plan for pid 1.
 ///
 /// # Errors
 /// Whatever could not be hidden from the command, with the cure.
-pub fn plan(args: &RunArgs, identity: &Identity, opened: &Opened, id: &SandboxId, ca: &SandboxCa) -> Result<Plan> {
+pub fn plan(args: &RunArgs, identity: &Identity, opened: &Opened, id: &SandboxId, ca: &SandboxCa) -> Result<Inside> {
     // The kernel's answer, so there is no link in it.
     let directory = std::env::current_dir().context("the working directory cannot be told")?;
     let runtime = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from).filter(|path| path.is_absolute());
@@ -34,20 +43,29 @@ pub fn plan(args: &RunArgs, identity: &Identity, opened: &Opened, id: &SandboxId
     let needed: Vec<PathBuf> = [identity.home.clone(), directory.clone()].into_iter().chain(resolved).collect();
     let others = identity.real_root.then(launcher::all_homes);
     let homes = Homes { own: identity, others: others.as_deref() };
+    let mounts = std::fs::read("/proc/self/mountinfo").context("the mounts cannot be listed")?;
+    let around = Around { home: &identity.home, directory: &directory, homes: others.as_deref(), mounts: &mounts };
+    let rules = files::rules(&opened.compiled.files, around, args.quiet)?;
+    let place = Place { directory: &directory, needed: &needed, private: &private, mounts: &mounts };
     // Side by side: both are mostly waiting for the kernel, and the command waits for both.
     let (placed, hidden) = std::thread::scope(|scope| {
-        let hidden = || hidden(&homes, opened, &directory, &needed, &private);
+        let hidden = || hidden(&homes, opened, &rules, &place);
         let hidden = std::thread::Builder::new().spawn_scoped(scope, hidden).context("the system gives no thread")?;
         let placed = trust_in(ca, &opened.upstream_ca, &mut environment)?;
         Ok::<_, anyhow::Error>((placed, hidden.join().map_err(|_| anyhow!("a thread of the start has panicked"))??))
     })?;
     let Hidden { masks, pins } = hidden;
-    launcher::working_directory(&directory, others.as_deref(), &private, &masks)?;
+    let mut closed = masks.clone();
+    closed.extend(rules.plan.iter().filter_map(|plan| plan.mask_of(&directory)).map(Path::to_owned));
+    // Where the policy says what may be written, root's limits were looked at with it.
+    let homes = others.as_deref().filter(|_| rules.plan.is_none());
+    launcher::working_directory(&directory, homes, &private, &closed)?;
     // As they are written: one that is a link in a private directory is given back as that link.
     let kept = search_path.iter().chain([&directory]);
     let kept = kept.filter(|path| private.iter().any(|private| path.starts_with(private)));
+    let kept = kept.chain(&rules.kept);
     let names = |paths: Vec<PathBuf>| paths.into_iter().map(PathBuf::into_os_string).collect();
-    Ok(Plan {
+    let plan = Plan {
         command: args.command.clone(),
         kept: kept.map(|path| path.clone().into_os_string()).collect(),
         directory: directory.into_os_string(),
@@ -61,7 +79,10 @@ pub fn plan(args: &RunArgs, identity: &Identity, opened: &Opened, id: &SandboxId
         runtime_directory: runtime.map(PathBuf::into_os_string),
         private_tmp,
         real_root: identity.real_root,
-    })
+        files: rules.plan,
+        sockets: rules.sockets,
+    };
+    Ok(Inside { plan, placeholders: rules.placeholders })
 }
 
 /// The scrubbed environment, with the identity's own values where this process was started by somebody else.
@@ -117,46 +138,52 @@ struct Hidden {
     pins: Vec<PathBuf>,
 }
 
-fn hidden(
-    homes: &Homes<'_>,
-    opened: &Opened,
-    directory: &Path,
-    needed: &[PathBuf],
-    private: &[PathBuf],
-) -> Result<Hidden> {
+/// Where the command starts, and what it needs there.
+struct Place<'a> {
+    directory: &'a Path,
+    /// The home and the working directory first.
+    needed: &'a [PathBuf],
+    private: &'a [PathBuf],
+    mounts: &'a [u8],
+}
+
+fn hidden(homes: &Homes<'_>, opened: &Opened, rules: &Rules, place: &Place<'_>) -> Result<Hidden> {
     let others = homes.others.unwrap_or_default();
     let home = &homes.own.home;
     let all: Vec<&Path> =
         std::iter::once(home).chain(&homes.own.passwd_home).chain(others).map(PathBuf::as_path).collect();
     let read = |name: &str| std::env::var_os(name);
     let launcher::StorePaths { mut masks, mut links } =
-        launcher::credential_paths(&all, homes.own.uid, &needed[..2], &read)?;
-    links.extend_from_slice(&opened.links);
-    masks.extend(behind_secrets(&opened.sources, needed, directory)?);
+        launcher::credential_paths(&all, homes.own.uid, &place.needed[..2], &read)?;
+    rules.refuse_credentials(&masks)?;
+    links.extend(opened.links.iter().chain(&rules.links).cloned());
+    masks.extend(behind_secrets(&opened.sources, place, rules)?);
     masks.extend(opened.audit.iter().filter_map(|audit| audit.path.clone()));
     masks.extend(opened.learned.iter().map(|(path, _)| path.clone()));
-    let pins = launcher::pins(masks.iter().chain(&opened.steering).map(PathBuf::as_path), &links);
-    let sockets = std::fs::read("/proc/net/unix").context("the host's sockets cannot be listed")?;
-    let sockets = launcher::host_sockets(&sockets);
-    let mut places = vec![PathBuf::from("/tmp"), PathBuf::from("/var/tmp"), home.clone(), directory.to_owned()];
-    places.extend(sockets.iter().filter_map(|socket| socket.parent()).map(Path::to_owned));
-    places.retain(|place| !private.contains(place));
-    masks.extend(sockets);
-    masks.extend(launcher::stray_sockets(&places));
-    let mounts = std::fs::read("/proc/self/mountinfo").context("the mounts cannot be listed")?;
-    Ok(Hidden { masks: launcher::everywhere(masks, &mounts), pins })
+    let named = masks.iter().chain(&opened.steering).map(PathBuf::as_path);
+    let pins = launcher::pins(named.chain(rules.plan.iter().flat_map(FilePlan::named)), &links);
+    let mut places = vec![PathBuf::from("/tmp"), PathBuf::from("/var/tmp"), home.clone(), place.directory.to_owned()];
+    places.extend(rules.host_sockets.iter().filter_map(|socket| socket.parent()).map(Path::to_owned));
+    places.retain(|directory| !place.private.contains(directory));
+    let sockets = rules.host_sockets.iter().cloned().chain(launcher::stray_sockets(&places));
+    masks.extend(sockets.filter(|socket| !rules.shows_socket(socket)));
+    Ok(Hidden { masks: launcher::everywhere(masks, place.mounts), pins })
 }
 
-fn behind_secrets(sources: &[(String, Source)], needed: &[PathBuf], directory: &Path) -> Result<Vec<PathBuf>> {
-    let writable = vec![directory.to_owned(), PathBuf::from("/tmp")];
-    let bounds = launcher::Bounds { writable, needed: needed.to_vec() };
+fn behind_secrets(sources: &[(String, Source)], place: &Place<'_>, rules: &Rules) -> Result<Vec<PathBuf>> {
+    let open = match &rules.plan {
+        Some(plan) => plan.writable().map(Path::to_owned).collect(),
+        None => vec![place.directory.to_owned()],
+    };
+    let writable = open.into_iter().chain([PathBuf::from("/tmp")]).collect();
+    let bounds = launcher::Bounds { writable, needed: place.needed.to_vec() };
     let mut masks = Vec::new();
     for (name, source) in sources {
         let context = || format!("secret {name}");
         match source {
             Source::Env(_) => {}
             Source::File { path, .. } => masks.push(launcher::guard_secret(path, &bounds).with_context(context)?),
-            Source::Command(argv) => masks.extend(behind_command(argv, needed).with_context(context)?),
+            Source::Command(argv) => masks.extend(behind_command(argv, place.needed).with_context(context)?),
         }
     }
     Ok(masks)

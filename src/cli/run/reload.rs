@@ -16,7 +16,7 @@ use anyhow::{Context, Result, bail, ensure};
 use nix::unistd::{AccessFlags, access};
 
 use crate::launcher::{Links, OpenedFile, Purpose, open_file};
-use crate::policy::{self, Compiled, Mistakes, NamedText, PolicyOptions, SecretSpec, UpstreamProxy};
+use crate::policy::{self, Compiled, FilePolicy, Mistakes, NamedText, PolicyOptions, SecretSpec, UpstreamProxy};
 use crate::sandboxes::Sandbox;
 
 use super::super::policy_options::{read_policy, unreadable};
@@ -58,11 +58,12 @@ pub struct Reload {
     quiet: bool,
 }
 
-/// What is used at the start only: secrets are read once, and the way to the upstream is made once.
+/// What is used at the start only: secrets are read once, the way to the upstream and the limits on files are made once.
 #[derive(PartialEq)]
 pub struct Fixed {
     secrets: Vec<SecretSpec>,
     upstream_proxy: Option<UpstreamProxy>,
+    files: FilePolicy,
 }
 
 struct Watched {
@@ -179,7 +180,7 @@ impl Reload {
         let compiled = self.origin.compile(&texts)?;
         ensure!(
             Fixed::of(&compiled) == self.fixed,
-            "secrets and the upstream proxy are read at the start only; start again to change them"
+            "secrets, files and the upstream proxy are read at the start only; start again to change them"
         );
         let warnings = compiled.warnings;
         if self.sandbox.change(compiled.policy).is_err() {
@@ -200,7 +201,8 @@ impl Reload {
 impl Fixed {
     /// What of a policy cannot change while a run goes on.
     pub fn of(compiled: &Compiled) -> Self {
-        Self { secrets: compiled.secrets.clone(), upstream_proxy: compiled.upstream_proxy.clone() }
+        let Compiled { secrets, upstream_proxy, files, .. } = compiled;
+        Self { secrets: secrets.clone(), upstream_proxy: upstream_proxy.clone(), files: files.clone() }
     }
 }
 
