@@ -18,7 +18,7 @@ use crate::dns::ResolveError;
 use crate::types::{Authority, Host, HostName, Scheme};
 
 use super::names::Synthetic;
-use super::{accept_one, datagram};
+use super::{REST, accept_one, datagram};
 use crate::proxy::Worker;
 
 /// Seconds: short, so that a changed answer is seen soon.
@@ -58,7 +58,14 @@ impl Responder {
         let socket = Arc::new(socket);
         let mut buffer = vec![0; 4096];
         while let Ok(turn) = Arc::clone(&self.questions).acquire_owned().await {
-            let Ok((len, from)) = datagram::receive(&socket, &mut buffer).await else { continue };
+            let (len, from) = match datagram::receive(&socket, &mut buffer).await {
+                Ok(received) => received,
+                Err(error) => {
+                    tracing::warn!(%error, "cannot receive DNS questions");
+                    tokio::time::sleep(REST).await;
+                    continue;
+                }
+            };
             let Ok(query) = Message::from_vec(&buffer[..len]) else { continue };
             let (this, socket) = (Arc::clone(&self), Arc::clone(&socket));
             tokio::spawn(async move {
