@@ -24,6 +24,10 @@ static DESTINATION: LazyLock<Destination> = LazyLock::new(|| Destination {
 });
 
 fuzz_target!(|path: &str| {
+    // What http takes for the beginning of a query or fragment is no part of a path.
+    if path.contains(['?', '#']) {
+        return;
+    }
     let facts = RequestFacts { destination: &DESTINATION, method: "GET", path };
     let Ok(permit) = POLICY.request(&facts) else { return };
     if permit.bindings.is_empty() {
@@ -62,11 +66,11 @@ fn decode(path: &[u8]) -> Vec<u8> {
     out
 }
 
-/// As a lenient server reads it: backslashes are slashes, parameters are cut off, dot segments are resolved, and, where it
+/// As a lenient server reads it: backslashes are slashes, parameters and a query or fragment that were encoded are cut off, dot segments are resolved, and, where it
 /// does that, repeated slashes are one.
 fn normal(path: &[u8], merge_slashes: bool) -> String {
     let text = String::from_utf8_lossy(path).replace('\\', "/");
-    let text = text.split('\0').next().unwrap_or_default();
+    let text = text.split(['\0', '?', '#']).next().unwrap_or_default();
     let mut kept = Vec::<&str>::new();
     for segment in text.split('/').skip(1) {
         match segment.split(';').next().unwrap_or_default() {
