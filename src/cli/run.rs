@@ -179,7 +179,7 @@ fn upstream_proxy(opened: &Opened) -> Result<Option<Arc<UpstreamProxy>>> {
     let authorization = named.map(|(name, source)| {
         basic(&secret(name, source)?).map_err(|error| anyhow!("secret {name}, for the upstream proxy: {error}"))
     });
-    Ok(Some(Arc::new(UpstreamProxy::new(proxy.authority.clone(), authorization.transpose()?))))
+    Ok(Some(Arc::new(UpstreamProxy::new(proxy.authority.clone(), authorization.transpose()?, proxy.looks_up))))
 }
 
 fn secret(name: &str, source: &Source) -> Result<Secret> {

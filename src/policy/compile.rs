@@ -116,6 +116,7 @@ pub fn load(files: &[NamedText], options: &PolicyOptions) -> Result<Compiled, Mi
     warn_of_hosts(&policy, &hosts, &mut warnings);
     warn_of_bindings(&policy, &bindings, &mut warnings);
     passthrough::warn(&policy, &mut warnings);
+    warn_of_look_ups(&document.resolves, &mut warnings);
     warn_of_secrets(&secrets, &bindings, upstream_proxy.as_ref(), &mut warnings);
     let secrets = secrets.into_values().map(|secret| secret.value).collect();
     mistakes.finish(&names, Compiled { policy, files, upstream_proxy, secrets, warnings, written, cases })
@@ -156,8 +157,10 @@ fn upstream_proxy(document: &Document, mistakes: &mut Collector) -> Option<Upstr
     if let Some(name) = document.proxy_auths.iter().find(|name| !document.secret_names.contains(&name.value)) {
         mistakes.add(&name.place, undeclared(&name.value), declare(&name.value));
     }
+    let resolve = agreed(&document.resolves, "upstream.resolve", mistakes);
+    let looks_up = resolve.is_some_and(|resolve| resolve == "upstream");
     let Some(first) = document.proxies.first() else {
-        if let Some(auth) = document.proxy_auths.first() {
+        if let Some(auth) = document.proxy_auths.first().or(document.resolves.first()) {
             mistakes.add(
                 &auth.place,
                 "there is no upstream proxy",
@@ -168,7 +171,7 @@ fn upstream_proxy(document: &Document, mistakes: &mut Collector) -> Option<Upstr
     };
     agreed(&document.proxies, "upstream proxy", mistakes)?;
     match upstream::parse(&first.value) {
-        Ok(authority) => Some(UpstreamProxy { authority, auth }),
+        Ok(authority) => Some(UpstreamProxy { authority, auth, looks_up }),
         Err(error) => {
             let what = format!("{} is no upstream proxy: {error}", quoted(&first.value));
             mistakes.add(&first.place, what, "write http://HOST:PORT, such as http://proxy.example.com:3128");
@@ -343,6 +346,15 @@ fn warn_of_hosts(policy: &Policy, hosts: &[At<Authority>], warnings: &mut Vec<Wa
 fn refused_class(policy: &Policy, entry: &Authority, ip: IpAddr) -> Option<AddressClass> {
     let checked = policy.check_addresses(entry, Scheme::Https, &[ip], &[]);
     if let Err(Denial::AddressBlocked { class, .. }) = checked { Some(class) } else { None }
+}
+
+fn warn_of_look_ups(resolves: &[At<String>], warnings: &mut Vec<Warning>) {
+    for resolve in resolves.iter().filter(|resolve| resolve.value == "upstream") {
+        let what = "the upstream proxy looks names up, so no rule about addresses holds for them: a permitted name may lead to a \
+                    private or a denied address"
+            .to_owned();
+        warnings.push(Warning { place: resolve.place.clone(), what });
+    }
 }
 
 fn warn_of_bindings(policy: &Policy, bindings: &[At<HeaderBinding>], warnings: &mut Vec<Warning>) {

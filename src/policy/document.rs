@@ -36,6 +36,7 @@ pub(super) struct Document {
     pub(super) files: RawFiles,
     pub(super) proxies: Vec<At<String>>,
     pub(super) proxy_auths: Vec<At<String>>,
+    pub(super) resolves: Vec<At<String>>,
     pub(super) bindings: Vec<RawBinding>,
     pub(super) secrets: Vec<RawSecret>,
     /// The names of all secrets that were written, those with an unreadable source too.
@@ -58,6 +59,7 @@ impl Document {
         self.files.append(other.files);
         self.proxies.append(&mut other.proxies);
         self.proxy_auths.append(&mut other.proxy_auths);
+        self.resolves.append(&mut other.resolves);
         self.bindings.append(&mut other.bindings);
         self.secrets.append(&mut other.secrets);
         self.secret_names.append(&mut other.secret_names);
@@ -87,6 +89,7 @@ pub(super) struct RawSecret {
 
 pub(super) const NETWORK_MODES: [&str; 3] = ["none", "all", "allow"];
 pub(super) const EGRESS_MODES: [&str; 3] = ["block_all", "allow_all", "custom"];
+const RESOLVE: [&str; 2] = ["here", "upstream"];
 const UNSUPPORTED_KINDS: [&str; 3] = ["github", "mistral_api", "workspace_header_bindings"];
 const NOT_YET: &str = "take it out; a policy is never followed in part";
 
@@ -194,8 +197,11 @@ impl Reader<'_> {
                 let auth = self.string(value, "upstream.proxy_auth");
                 self.document.proxy_auths.extend(auth);
             }
-            "resolve" => self.unsupported(key, "upstream.resolve"),
-            _ => self.unknown(key, "upstream.", &["proxy", "proxy_auth"]),
+            "resolve" => {
+                let resolve = self.word(value, "upstream.resolve", &RESOLVE);
+                self.document.resolves.extend(resolve);
+            }
+            _ => self.unknown(key, "upstream.", &["proxy", "proxy_auth", "resolve"]),
         }
     }
 

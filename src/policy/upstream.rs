@@ -2,13 +2,16 @@
 
 use crate::types::Authority;
 
-/// Another HTTP proxy, between this one and every upstream. It gets addresses, not names: they are resolved and checked first.
+/// Another HTTP proxy, between this one and every upstream. It gets addresses, not names, unless
+/// it says otherwise: they are resolved and checked first.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UpstreamProxy {
     /// Where it listens, in plain text.
     pub authority: Authority,
     /// The name of the secret `USER:PASSWORD` that it asks for (Basic, RFC 7617).
     pub auth: Option<String>,
+    /// `resolve = "upstream"`: it is asked for names, so that no rule about addresses holds for them.
+    pub looks_up: bool,
 }
 
 /// Why a text names no upstream proxy.

@@ -160,7 +160,7 @@ async fn pass(
     event.bindings = names.collect();
     let credentialed = inject::inject(&sandbox.injector, permitted, upgrade.is_some())?;
     let (mut response, mut lease) = upstream::send(connection, credentialed, key, row).await?;
-    ticket.goes_to(lease.peer().ip());
+    ticket.goes_to(lease.peer());
     if response.status() == StatusCode::SWITCHING_PROTOCOLS {
         lease.retire();
         tunnel::switch(connection, &mut response, upgrade, raw, ticket)?;

@@ -52,7 +52,7 @@ pub enum Handle {
 pub struct Lease {
     retired: bool,
     handle: Option<Handle>,
-    peer: SocketAddr,
+    peer: Option<SocketAddr>,
     reused: bool,
     key: Key,
     pool: Arc<Pool>,
@@ -91,13 +91,13 @@ pub type Gate = Arc<tokio::sync::Mutex<Option<Instant>>>;
 
 struct Idle {
     handle: http1::SendRequest<RequestBody>,
-    peer: SocketAddr,
+    peer: Option<SocketAddr>,
     since: Instant,
 }
 
 struct Shared {
     handle: http2::SendRequest<RequestBody>,
-    peer: SocketAddr,
+    peer: Option<SocketAddr>,
     streams: Arc<AtomicUsize>,
     since: Instant,
 }
@@ -147,7 +147,7 @@ impl Pool {
     }
 
     /// Takes in a new connection and lends it at once.
-    pub fn add(self: &Arc<Self>, key: &Key, handle: Handle, peer: SocketAddr) -> Lease {
+    pub fn add(self: &Arc<Self>, key: &Key, handle: Handle, peer: Option<SocketAddr>) -> Lease {
         let mut entries = self.lock();
         let entry = entries.entry(key.clone()).or_default();
         match handle {
@@ -235,7 +235,7 @@ impl Lease {
     }
 
     /// Where the connection goes.
-    pub fn peer(&self) -> SocketAddr {
+    pub fn peer(&self) -> Option<SocketAddr> {
         self.peer
     }
 
@@ -307,7 +307,7 @@ mod tests {
         on_a_runtime(async {
             let (pool, key) = (Arc::new(Pool::default()), key("a.test"));
             let (handle, _open) = connection().await;
-            let peer = SocketAddr::from((Ipv4Addr::LOCALHOST, 443));
+            let peer = Some(SocketAddr::from((Ipv4Addr::LOCALHOST, 443)));
             pool.add(&key, Handle::Http1(handle), peer).give_back(true);
             let mut again = pool.take(&key).expect("it was given back whole");
             assert!(again.reused());
@@ -322,7 +322,7 @@ mod tests {
         on_a_runtime(async {
             let (pool, key) = (Arc::new(Pool::default()), key("a.test"));
             let (handle, _open) = connection().await;
-            let peer = SocketAddr::from((Ipv4Addr::LOCALHOST, 443));
+            let peer = Some(SocketAddr::from((Ipv4Addr::LOCALHOST, 443)));
             pool.add(&key, Handle::Http1(handle), peer).give_back(false);
             assert!(pool.take(&key).is_none());
         });

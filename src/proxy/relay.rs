@@ -63,15 +63,15 @@ pub enum Failure {
 pub async fn dial(connection: &Connection, grant: Grant) -> Result<Joint, Failure> {
     let ticket = connection.underway.relay(&connection.destination);
     let changes = connection.worker.sandbox.changes();
-    let addresses = upstream::addresses_unread(connection, &grant).await.map_err(Failure::Refused)?;
+    let target = upstream::target_unread(connection, &grant).await.map_err(Failure::Refused)?;
     let mut event = connection.event();
     event.rule = Some(grant);
     let row = connection.worker.audit.open(event).await;
     let mut row = row.map_err(|full| Failure::Refused(Refusal::from(full)))?;
-    match upstream::dial_unread(connection, &addresses).await {
+    match upstream::dial_unread(connection, &target).await {
         Ok((server, peer)) => {
-            row.event().upstream = Some(peer);
-            ticket.goes_to(peer.ip());
+            row.event().upstream = peer;
+            ticket.goes_to(peer);
             Ok(Joint { server, row, ticket, changes })
         }
         Err(refusal) => {

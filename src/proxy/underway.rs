@@ -1,6 +1,6 @@
 //! What is under way on a connection of the sandbox's, so that a policy that has changed can end it.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use http::{Method, Uri};
@@ -90,10 +90,10 @@ impl Asked {
 }
 
 impl Ticket {
-    /// Notes where it goes to.
-    pub fn goes_to(&self, peer: IpAddr) {
+    /// Notes where it goes to, where that is known.
+    pub fn goes_to(&self, peer: Option<SocketAddr>) {
         if let Some(asked) = self.of.lock().get_mut(self.at) {
-            asked.peer = Some(peer);
+            asked.peer = peer.map(|peer| peer.ip());
         }
     }
 }

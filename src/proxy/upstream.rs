@@ -53,7 +53,7 @@ pub async fn send(
     let mut fresh = false;
     loop {
         let mut lease = connect(connection, &key, fresh).await?;
-        row.event().upstream = Some(lease.peer());
+        row.event().upstream = lease.peer();
         let copy = replayable(&request, lease.reused(), row);
         match exchange(connection, &mut lease, request).await {
             Ok(response) => return Ok((response, lease)),
@@ -186,28 +186,34 @@ async fn dial(connection: &Connection, key: &Key, fresh: bool) -> Result<Lease, 
     if let (false, Some(lease)) = (fresh, pool.take(key)) {
         return Ok(lease);
     }
-    let addresses = addresses(connection, &key.authority, key.dialled).await?;
-    let (handle, peer) = open(&connection.worker, key, &addresses).await?;
+    let target = target(connection, &key.authority, key.dialled).await?;
+    let (handle, peer) = open(&connection.worker, key, &target).await?;
     Ok(pool.add(key, handle, peer))
 }
 
-async fn addresses(
-    connection: &Connection,
-    authority: &Authority,
-    dialled: Option<IpAddr>,
-) -> Result<CheckedAddrs, Refusal> {
+/// What is dialled.
+pub enum Target {
+    /// Addresses that were checked.
+    Checked(CheckedAddrs),
+    /// A permitted name that the upstream proxy looks up itself, as its operator has chosen.
+    ByName,
+}
+
+async fn target(connection: &Connection, authority: &Authority, dialled: Option<IpAddr>) -> Result<Target, Refusal> {
     let policy = &*connection.worker.sandbox.policy();
     let resolver = &connection.worker.resolver;
     let scheme = connection.destination.scheme;
-    Ok(match dialled {
-        Some(ip) => resolver.check(policy, authority, scheme, &[ip])?,
-        None => resolver.resolve(policy, authority, scheme).await?,
+    let looks_up = connection.worker.upstream_proxy.as_ref().is_some_and(|proxy| proxy.looks_up());
+    Ok(match (dialled, &authority.host) {
+        (Some(ip), _) => Target::Checked(resolver.check(policy, authority, scheme, &[ip])?),
+        (None, Host::Name(name)) if looks_up && policy.may_resolve(name) => Target::ByName,
+        (None, _) => Target::Checked(resolver.resolve(policy, authority, scheme).await?),
     })
 }
 
-async fn open(worker: &Worker, key: &Key, addresses: &CheckedAddrs) -> Result<(Handle, SocketAddr), Refusal> {
+async fn open(worker: &Worker, key: &Key, target: &Target) -> Result<(Handle, Option<SocketAddr>), Refusal> {
     let authority = &key.authority;
-    let (tcp, peer) = dial_tcp(worker, authority, addresses).await?;
+    let (tcp, peer) = dial_tcp(worker, authority, target).await?;
     let bad = |error: hyper::Error| Refusal::BadAnswer { authority: authority.clone(), reason: reason(&error) };
     if key.plain {
         return Ok((http1(tcp).await.map_err(bad)?, peer));
@@ -241,26 +247,23 @@ async fn http1(io: impl AsyncRead + AsyncWrite + Unpin + Send + 'static) -> hype
     Ok(Handle::Http1(handle))
 }
 
-/// The addresses for bytes that nobody reads. Where a name was permitted, they are the name's: what a client says inside is
+/// Where bytes go that nobody reads. Where a name was permitted, that is what the name leads to: what a client says inside is
 /// no reason to trust the address that it dialled.
 ///
 /// # Errors
 /// [`Refusal`].
-pub async fn addresses_unread(connection: &Connection, grant: &Grant) -> Result<CheckedAddrs, Refusal> {
+pub async fn target_unread(connection: &Connection, grant: &Grant) -> Result<Target, Refusal> {
     let Destination { authority, dialled, .. } = &connection.destination;
     let by_address = matches!(grant, Grant::NetworkAll | Grant::Egress { .. });
-    addresses(connection, authority, dialled.filter(|_| by_address)).await
+    target(connection, authority, dialled.filter(|_| by_address)).await
 }
 
 /// Dials for bytes that nobody reads.
 ///
 /// # Errors
 /// [`Refusal::Unreachable`].
-pub async fn dial_unread(
-    connection: &Connection,
-    addresses: &CheckedAddrs,
-) -> Result<(TcpStream, SocketAddr), Refusal> {
-    dial_tcp(&connection.worker, &connection.destination.authority, addresses).await
+pub async fn dial_unread(connection: &Connection, target: &Target) -> Result<(TcpStream, Option<SocketAddr>), Refusal> {
+    dial_tcp(&connection.worker, &connection.destination.authority, target).await
 }
 
 fn note_end(ended: hyper::Result<()>) {
@@ -272,16 +275,26 @@ fn note_end(ended: hyper::Result<()>) {
 async fn dial_tcp(
     worker: &Worker,
     authority: &Authority,
-    addresses: &CheckedAddrs,
-) -> Result<(TcpStream, SocketAddr), Refusal> {
-    let patience = if worker.upstream_proxy.is_some() { PROXY_TIME } else { CONNECT_TIME };
+    target: &Target,
+) -> Result<(TcpStream, Option<SocketAddr>), Refusal> {
+    let proxy = worker.upstream_proxy.as_deref();
+    let patience = if proxy.is_some() { PROXY_TIME } else { CONNECT_TIME };
+    let peers = match target {
+        Target::Checked(addresses) => {
+            addresses.as_slice().iter().map(|ip| Some(SocketAddr::new(*ip, authority.port))).collect()
+        }
+        Target::ByName => vec![None],
+    };
     let mut last = None;
-    for ip in addresses.as_slice() {
-        let peer = SocketAddr::new(*ip, authority.port);
+    for peer in peers {
         let attempt = async {
-            match &worker.upstream_proxy {
-                Some(proxy) => proxy.connect(&worker.resolver, peer).await,
-                None => connect_to(peer).await.map_err(|error| error.kind().to_string()),
+            match (proxy, peer) {
+                (Some(proxy), Some(peer)) => proxy.connect(&worker.resolver, &peer.to_string()).await,
+                (Some(proxy), None) => {
+                    proxy.connect(&worker.resolver, &format!("{}:{}", authority.host, authority.port)).await
+                }
+                (None, Some(peer)) => connect_to(peer).await.map_err(|error| error.kind().to_string()),
+                (None, None) => Err("there is no proxy that would look it up".to_owned()),
             }
         };
         match tokio::time::timeout(patience, attempt).await {

@@ -305,7 +305,6 @@ fn what_this_version_cannot_honour_is_named() {
         let text = format!("[[header_bindings]]\nkind = \"{kind}\"\nrepos = \"all\"\n");
         refuses(run(&text), &["policy.toml", "2", kind, "this version"]);
     }
-    refuses(run("[upstream]\nresolve = \"upstream\"\n"), &["policy.toml", "upstream.resolve", "this version"]);
     for option in ["--github", "--mistral-api", "--preset", "--files", "--upstream-proxy", "--max-memory-mb"] {
         refuses(Run::new().arg(option).arg("all"), &[option]);
     }

@@ -12,6 +12,7 @@ use crate::sandbox::{Run, refuses};
 
 cases![
     a_real_proxy_is_asked_for_checked_addresses,
+    a_proxy_that_looks_names_up_is_asked_for_names,
     a_proxy_at_fault_is_named,
     a_proxy_that_nobody_runs_is_named,
     credentials_that_are_none_stop_the_start,
@@ -72,6 +73,24 @@ fn a_real_proxy_is_asked_for_checked_addresses() {
     let log = fs::read_to_string(log).unwrap();
     let asked: Vec<&str> = log.lines().filter(|line| line.contains(" Request ")).collect();
     assert!(!asked.is_empty() && asked.iter().all(|line| line.contains(&format!("CONNECT {}:443", rig::WEB))), "{log}");
+}
+
+/// As its operator has written: no name is looked up here, denied ones are not asked for, and addresses are checked.
+fn a_proxy_that_looks_names_up_is_asked_for_names() {
+    let recorder = Recorder::tcp("11.22.44.79:3128", b"HTTP/1.1 403 Forbidden\r\nContent-Length: 0\r\n\r\n");
+    let run = Run::new();
+    let path = run.outside().join("policy.toml");
+    let policy = "[network]\nmode = \"allow\"\nhosts = [\"named.proxied.test\", \"10.1.2.3\"]\n\
+                  [upstream]\nproxy = \"http://11.22.44.79:3128\"\nresolve = \"upstream\"\n";
+    fs::write(&path, policy).unwrap();
+    let script = "exec 2>&1; curl -sS https://named.proxied.test/; curl -sS https://other.proxied.test/
+        curl -sS https://10.1.2.3/; curl -sS -p -x 127.0.0.1:3128 https://named.proxied.test/; true";
+    let output = run.arg("--policy").arg(&path.display().to_string()).script(script).run();
+    output.expect_code(0).expect_stdout("refused with 403").expect_stdout("host_not_listed");
+    output.expect_stdout("address_blocked").expect_stderr("no rule about addresses holds for them");
+    let wanted = b"CONNECT named.proxied.test:443 HTTP/1.1\r\nhost: named.proxied.test:443\r\n\r\n".to_vec();
+    assert_eq!(recorder.seen(), [wanted.clone(), wanted]);
+    assert_eq!(internet().dns.queries("named.proxied.test"), 0);
 }
 
 /// What a client gets to see, and that nothing but one well-formed CONNECT went out.

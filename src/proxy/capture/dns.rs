@@ -169,7 +169,8 @@ impl Responder {
         }
         let own_address = || Answer::Addresses(vec![IpAddr::V4(self.names.address(host))]);
         let policy = &*self.worker.sandbox.policy();
-        if !policy.may_resolve(host) || policy.is_known_by_name_only(host) {
+        let looked_up_elsewhere = self.worker.upstream_proxy.as_ref().is_some_and(|proxy| proxy.looks_up());
+        if looked_up_elsewhere || !policy.may_resolve(host) || policy.is_known_by_name_only(host) {
             return own_address();
         }
         let authority = Authority::new(Host::Name(host.clone()), 443);
