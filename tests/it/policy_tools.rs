@@ -7,6 +7,7 @@ use serde_json::Value;
 
 use crate::cases;
 use crate::internet::internet;
+use crate::internet::recorder::Recorder;
 use crate::sandbox::{PATH, Run, program as binary};
 use crate::table::{list, program, rows};
 
@@ -18,6 +19,7 @@ cases![
     a_preset_permits_the_index_that_is_configured,
     settings_that_a_preset_read_cannot_be_changed,
     a_run_is_replayed,
+    whatever_a_connection_was_it_is_replayed_as_it_was,
     policies_are_compared,
 ];
 
@@ -217,6 +219,98 @@ fn a_run_is_replayed() {
     fs::write(&audit, fs::read_to_string(&audit).unwrap() + "{\"verdict\":\n").unwrap();
     let (code, _, err) = cli(&["policy", "replay", "--policy", &own, &audit]);
     assert!(code == 2 && err.contains(&format!("{audit}:7: no row of an audit")), "{err}");
+}
+
+const EVERY_KIND: &str = r#"
+[network]
+mode = "allow"
+hosts = ["listed-replay.allowed.test", "blocked-replay.allowed.test", "silent.replay.test"]
+[[network.rules]]
+host = "rules-replay.allowed.test"
+action = "allow"
+methods = ["GET"]
+paths = ["/v1/**"]
+[[network.rules]]
+host = "*.below-replay.allowed.test"
+action = "deny"
+[[network.rules]]
+host = "plain.replay.test"
+action = "allow"
+scheme = "http"
+[[network.rules]]
+host = "raw.replay.test"
+action = "allow"
+scheme = "tcp"
+ports = [7007]
+[egress]
+mode = "custom"
+allow_cidrs = ["11.22.33.10"]
+"#;
+
+/// Every way in and every kind of answer: a policy decides of each row what it decided of the connection.
+fn whatever_a_connection_was_it_is_replayed_as_it_was() {
+    for name in ["plain.replay.test", "raw.replay.test", "silent.replay.test"] {
+        internet().dns.set(name, &["11.22.44.111"]);
+    }
+    internet().dns.set("blocked-replay.allowed.test", &["10.1.2.3"]);
+    let _plain = Recorder::tcp("11.22.44.111:80", b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
+    let _raw = Recorder::tcp("11.22.44.111:7007", b"raw");
+    let code = r#"
+def https(host, path="/", sock=None):
+    return ask(tls(sock or socket.create_connection((host, 443)), host), f"GET {path} HTTP/1.1", f"Host: {host}")[1]
+def raw(host, port):
+    with socket.create_connection((host, port)) as sock:
+        sock.sendall(b"hello")
+        return sock.recv(16).decode()
+def attempt(work):
+    try:
+        return work()
+    except OSError as error:
+        return str(error)
+listed, rules, below = "listed-replay.allowed.test", "rules-replay.allowed.test", "x.below-replay.allowed.test"
+tell([[name, attempt(work)] for name, work in {
+    "captured": lambda: https(listed),
+    "connect": lambda: https(listed, sock=connect(listed)),
+    "absolute": lambda: through_proxy(f"https://{listed}/x", listed)[1],
+    "options": lambda: ask(tls(connect(listed), listed), "OPTIONS * HTTP/1.1", f"Host: {listed}")[1],
+    "long": lambda: https(listed, "/" + "x" * 4000),
+    "rule": lambda: https(rules, "/v1/a"),
+    "path": lambda: https(rules, "/v2"),
+    "dots": lambda: https(rules, "/v1/../v2"),
+    "deny": lambda: https(below),
+    "deny connect": lambda: connect(below)[1],
+    "unlisted": lambda: https("unlisted-replay.allowed.test"),
+    "unlisted http": lambda: through_proxy("http://unlisted-replay.allowed.test/", "unlisted-replay.allowed.test")[1],
+    "listed http": lambda: through_proxy(f"http://{listed}/", listed)[1],
+    "blocked": lambda: https("blocked-replay.allowed.test"),
+    "silent": lambda: https("silent.replay.test"),
+    "misdirected": lambda: ask(tls(connect(listed), listed), "GET / HTTP/1.1", "Host: other.test")[1],
+    "plain": lambda: through_proxy("http://plain.replay.test/", "plain.replay.test")[1],
+    "plain https": lambda: https("plain.replay.test"),
+    "raw": lambda: raw("raw.replay.test", 7007),
+    "raw port": lambda: raw("raw.replay.test", 7008),
+    "raw listed": lambda: raw(listed, 443),
+    "by number": lambda: https("by-number.evil.test", sock=socket.create_connection(("11.22.33.10", 443))),
+    "other number": lambda: https("by-number.allowed.test", sock=socket.create_connection(("11.22.33.9", 443))),
+    "metadata": lambda: through_proxy("https://169.254.169.254/", "169.254.169.254")[1],
+    "loopback": lambda: through_proxy("https://127.0.0.1/", "127.0.0.1")[1],
+    "local": lambda: through_proxy("https://x.localhost/", "x.localhost")[1],
+}.items()])
+"#;
+    let run = Run::new();
+    let path = policy(&run, "policy.toml", EVERY_KIND);
+    let audit = run.audit_file().display().to_string();
+    let (told, output) = program(run.arg("--policy").arg(&path), code);
+    assert!(output.audit.len() >= 24, "{told:#}\n{:#?}", output.audit);
+    let (code, out, _) = cli(&["policy", "replay", "--policy", &path, &audit]);
+    assert_eq!(code, 0, "{out}\n{told:#}");
+    assert!(out.contains(" 0 now denied, 0 now permitted, "), "{out}");
+    let verdicts = |verdict| output.audit.iter().filter(|row| row["verdict"] == verdict).count();
+    assert!(verdicts("permit") >= 8 && verdicts("deny") >= 12, "{:#?}\n{told:#}", output.audit);
+    assert!(
+        out.contains("1 not known, 1 that no policy decides\n"),
+        "the blocked name, and what was misdirected: {out}\n{told:#}"
+    );
 }
 
 fn policies_are_compared() {
