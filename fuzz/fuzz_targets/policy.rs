@@ -2,7 +2,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use sandbox_proxy::policy::{NamedText, PolicyOptions, load};
+use sandbox_proxy::policy::{NamedText, PolicyOptions, load, more};
 use sandbox_proxy::types::{Authority, Destination, RequestFacts, Scheme};
 
 fuzz_target!(|text: &str| {
@@ -24,6 +24,7 @@ fuzz_target!(|text: &str| {
             assert!(request.is_err() || compiled.policy.destination(&destination).is_ok(), "{authority}");
         }
     }
+    assert_eq!(more(&compiled, &compiled), [], "no policy is more than itself");
     // The same file twice says no more than once.
     let twice = [files[0].clone(), files[0].clone()];
     assert!(load(&twice, &PolicyOptions::default()).is_ok());

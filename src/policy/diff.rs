@@ -4,11 +4,11 @@
 
 use std::collections::HashSet;
 
-use crate::types::{Authority, Host, Scheme};
+use crate::types::{Authority, Destination, Host, Scheme};
 
 use super::binding::HeaderBinding;
 use super::compile::Compiled;
-use super::egress::EgressMode;
+use super::egress::{Cidr, EgressMode};
 use super::mistake::Place;
 use super::network::NetworkMode;
 use super::pattern::HostPattern;
@@ -21,6 +21,9 @@ mod files;
 mod pieces;
 
 use pieces::{describe, meet, pieces, seen_alike, tries};
+
+/// What `allow_all` of EgressPolicy is.
+const EVERY: [&str; 2] = ["0.0.0.0/0", "::/0"];
 
 /// Something that one policy permits and another does not.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -215,22 +218,18 @@ impl Sides<'_> {
         if is_all(self.other) || theirs.mode() == EgressMode::AllowAll {
             return;
         }
-        let what = |text: &str| format!("every port of {text} may be dialled by number (egress)");
-        match ours.mode() {
-            EgressMode::BlockAll => {}
-            EgressMode::AllowAll => {
-                let entry = Grant::Egress { entry: "allow_all".to_owned() };
-                let place = self.this.written.grant(&entry).cloned();
-                found.push(More { certain: true, what: what("every public address"), place, example: None });
-            }
-            EgressMode::Custom => {
-                let nets = ipnet::IpNet::aggregate(&theirs.cidrs().iter().map(|cidr| cidr.net()).collect());
-                for cidr in ours.cidrs().iter().filter(|cidr| !nets.iter().any(|net| net.contains(&cidr.net()))) {
-                    let entry = Grant::Egress { entry: cidr.as_str().to_owned() };
-                    let place = self.this.written.grant(&entry).cloned();
-                    found.push(More { certain: true, what: what(cidr.as_str()), place, example: None });
-                }
-            }
+        let nets = ipnet::IpNet::aggregate(&theirs.cidrs().iter().map(|cidr| cidr.net()).collect());
+        let permitted = |net: &ipnet::IpNet| nets.iter().any(|known| known.contains(net));
+        let (entries, every) = match ours.mode() {
+            EgressMode::BlockAll => (Vec::new(), false),
+            EgressMode::AllowAll => (EVERY.iter().filter_map(|text| Cidr::parse(text).ok()).collect(), true),
+            EgressMode::Custom => (ours.cidrs().to_vec(), false),
+        };
+        for cidr in entries.iter().filter(|cidr| !permitted(&cidr.net())) {
+            let entry = if every { "allow_all" } else { cidr.as_str() };
+            let place = self.this.written.grant(&Grant::Egress { entry: entry.to_owned() }).cloned();
+            let what = format!("every port of {} may be dialled by number (egress)", cidr.as_str());
+            found.push(More { certain: true, what, place, example: None });
         }
     }
 
@@ -246,6 +245,8 @@ impl Sides<'_> {
         for (index, binding) in self.this.policy.bindings().iter().enumerate().filter(|(_, ours)| !known.contains(ours))
         {
             let place = self.this.written.binding(index).cloned();
+            let to = Destination { authority: binding.host().clone(), scheme: Scheme::Https, dialled: None };
+            let certain = self.this.policy.destination(&to).is_ok();
             let what = format!(
                 "the secret {} goes into the header {} of requests to {} (paths {}…)",
                 binding.secret_name(),
@@ -253,7 +254,7 @@ impl Sides<'_> {
                 binding.host(),
                 binding.path_prefix()
             );
-            found.push(More { certain: true, what, place, example: None });
+            found.push(More { certain, what, place, example: None });
         }
         for secret in &self.this.secrets {
             let used = self.this.policy.bindings().iter().any(|binding| binding.secret_name() == secret.name);

@@ -288,6 +288,21 @@ mod tests {
         }
     }
 
+    #[test]
+    fn what_cannot_meet() {
+        let meet = |one, two| PathGlob::parse(one).unwrap().may_meet(&PathGlob::parse(two).unwrap());
+        for (one, two, want) in [
+            ("/v1", "/v2", false),
+            ("/v1", "/v1/*", false),
+            ("/*/a", "/v1/b", false),
+            ("/*/a", "/v1/*", true),
+            ("/v1/**", "/v2/**", false),
+            ("/v1/**", "/v1", true),
+        ] {
+            assert_eq!((meet(one, two), meet(two, one)), (want, want), "{one} {two}");
+        }
+    }
+
     /// What is said to cover, covers; and the walk agrees with a search that tries everything.
     #[test]
     fn random_globs_agree_with_a_search() {
@@ -307,7 +322,7 @@ mod tests {
             state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
             (state >> 33) as usize % n
         };
-        let (mut matched, mut covered) = (0, 0);
+        let (mut matched, mut covered, mut met) = (0, 0, 0);
         for _ in 0..20_000 {
             let mut text = |pieces: &[&'static str]| {
                 (0..below(6)).fold(String::new(), |text, _| text + "/" + pieces[below(pieces.len())])
@@ -322,7 +337,15 @@ mod tests {
                 covered += 1;
                 assert!(one.matches(&segments), "{one} {two} {path}");
             }
+            if one.matches(&segments) && two.matches(&segments) {
+                met += 1;
+                assert!(one.may_meet(&two) && two.may_meet(&one), "{one} {two} {path}");
+            }
+            for any in ["", "b"] {
+                let example = one.example(any, "a");
+                assert!(one.matches(&path::segments(&example).unwrap()), "{one} {example}");
+            }
         }
-        assert!(matched > 1_000 && covered > 300, "{matched} {covered}");
+        assert!(matched > 1_000 && covered > 300 && met > 300, "{matched} {covered} {met}");
     }
 }

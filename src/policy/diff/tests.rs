@@ -82,7 +82,10 @@ diffs! {
         "[egress]\nmode = \"custom\"\nallow_cidrs = [\"9.9.8.0/23\", \"9.9.10.0/24\"]" => [
         "every port of 9.9.10.0/24 may be dialled by number (egress)"];
     egress_all: "[egress]\nmode = \"custom\"\nallow_cidrs = [\"9.9.8.0/24\"]", "[egress]\nmode = \"allow_all\"" => [
-        "every port of every public address may be dialled by number (egress)"];
+        "every port of 0.0.0.0/0 may be dialled by number (egress)",
+        "every port of ::/0 may be dialled by number (egress)"];
+    egress_of_half_of_all: "[egress]\nmode = \"custom\"\nallow_cidrs = [\"0.0.0.0/1\", \"128.0.0.0/1\"]",
+        "[egress]\nmode = \"allow_all\"" => ["every port of ::/0 may be dialled by number (egress)"];
     egress_under_all: "[egress]\nmode = \"allow_all\"", "[egress]\nmode = \"custom\"\nallow_cidrs = [\"9.9.8.0/24\"]" => [];
     a_private_network: "[egress]\nmode = \"allow_all\"", "[egress]\nmode = \"custom\"\nallow_cidrs = [\"10.1.0.0/16\"]" => [
         "10.1.0.0/16 is open, which is blocked otherwise"];
@@ -115,6 +118,7 @@ fn bindings_and_their_secrets() {
     let with = |source: &str| format!("{LISTED}{BOUND}{source}");
     let want = ["the secret K goes into the header x-key of requests to a.test (paths /…)"];
     assert_eq!(found(LISTED, &with("env = \"K\"")), want);
+    assert_eq!(found("", &format!("{BOUND}env = \"K\"")), [format!("? {}", want[0])]);
     assert_eq!(found(&with("env = \"K\""), LISTED), Vec::<String>::new());
     assert_eq!(found(&with("env = \"K\""), &with("env = \"K\"")), Vec::<String>::new());
     assert_eq!(found(&with("env = \"K\""), &with("env = \"L\"")), ["the secret K comes from another source"]);
