@@ -51,9 +51,10 @@ pub enum PolicyCommand {
     Replay(Box<ReplayArgs>),
     /// Say what one policy file permits that another does not
     ///
-    /// Hosts, ports, methods, paths, denials, addresses and bindings are compared part by part. A line names a request that
-    /// shows it, where there is one; "perhaps" is what no part of A covers alone, and several may together. Exit code 0:
-    /// B permits nothing more; 1: it does, or may; 2: unusable files. With --both, what A permits more counts as well.
+    /// Hosts, ports, methods, paths, denials, addresses, bindings, TLS that passes unread, files and sockets are compared part
+    /// by part. A line names a request that shows it, where there is one; "perhaps" is what no part of A covers alone, and
+    /// several may together. Exit code 0: B permits nothing more; 1: it does, or may; 2: unusable files. With --both, what A
+    /// permits more counts as well.
     Diff(DiffArgs),
     /// List the policies that come with the program, or print one
     ///
@@ -133,6 +134,9 @@ fn compile_args(args: &PolicyArgs, err: &mut dyn Write) -> io::Result<Option<Com
 }
 
 fn read_presets(names: &[String], err: &mut dyn Write) -> io::Result<Option<Presets>> {
+    if names.is_empty() {
+        return Ok(Some(Presets::default()));
+    }
     let home = crate::launcher::invoking_user().map(|user| user.home).map_err(anyhow::Error::from);
     match home.and_then(|home| Presets::read(names, &home, Links::All)) {
         Ok(presets) => {
