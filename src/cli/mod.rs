@@ -1,6 +1,7 @@
 //! The command line: one file per command.
 
 pub mod doctor;
+pub mod gitlab;
 mod indexes;
 pub mod policy;
 pub mod policy_options;

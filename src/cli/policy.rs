@@ -2,20 +2,24 @@
 
 mod diff;
 mod explain;
+mod import;
 mod replay;
 
 use std::fmt::Display;
+use std::fs::File;
 use std::io::{self, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use crate::launcher::Links;
 use crate::policy::{Compiled, Grant, NamedText, PRESETS, Place, PolicyOptions, load};
 
+use super::gitlab;
 use super::policy_options::{PolicyArgs, read_policy_file};
 use super::presets::{self, Presets};
 
 pub use diff::DiffArgs;
 pub use explain::ExplainArgs;
+pub use import::ImportArgs;
 pub use replay::ReplayArgs;
 
 /// Exit code: the files are good, or the request is permitted.
@@ -33,8 +37,12 @@ pub enum PolicyCommand {
     /// Warnings name what is permitted and probably not meant, and rules that change nothing. The cases that a file ends
     /// with are asked of that file alone. Exit code 0: good (warnings too); 2: mistakes, or cases that fail.
     Check {
-        /// The files
-        #[arg(required = true, value_name = "FILE")]
+        /// Check each merged with these settings of a GitLab administrator; without a file, the settings alone
+        #[arg(long, value_name = "FILE")]
+        gitlab_settings: Option<PathBuf>,
+
+        /// The files: TOML, a GitLab agent-config.yml, or srt settings
+        #[arg(required_unless_present = "gitlab_settings", value_name = "FILE")]
         files: Vec<PathBuf>,
     },
     /// Say whether a request would be permitted, by which entry or rule, and with which credentials
@@ -56,6 +64,11 @@ pub enum PolicyCommand {
     /// several may together. Exit code 0: B permits nothing more; 1: it does, or may; 2: unusable files. With --both, what A
     /// permits more counts as well.
     Diff(DiffArgs),
+    /// Print a GitLab agent-config.yml or srt settings as a policy file of our own
+    ///
+    /// It says the same, with a comment on where each rule comes from. Exit code 0: good; 2: mistakes, or what such a file
+    /// cannot say.
+    Import(ImportArgs),
     /// List the policies that come with the program, or print one
     ///
     /// What is printed is what `--preset NAME` adds on this machine, with the package indexes that were found. Exit code 0:
@@ -70,21 +83,25 @@ pub enum PolicyCommand {
 /// Runs one of them; what was asked for goes to `out`, warnings and mistakes to `err`. Returns the exit code.
 pub fn run(command: &PolicyCommand, out: &mut dyn Write, err: &mut dyn Write) -> u8 {
     let code = match command {
-        PolicyCommand::Check { files } => check(files, out, err),
+        PolicyCommand::Check { gitlab_settings, files } => check(files, gitlab_settings.as_deref(), out, err),
         PolicyCommand::Explain(args) => explain::run(args, out, err),
         PolicyCommand::Replay(args) => replay::run(args, out, err),
         PolicyCommand::Diff(args) => diff::run(args, out, err),
+        PolicyCommand::Import(args) => import::run(args, out, err),
         PolicyCommand::Presets { name: None } => list_presets(out),
         PolicyCommand::Presets { name: Some(name) } => print_preset(name, out, err),
     };
     code.unwrap_or(UNUSABLE)
 }
 
-fn check(files: &[PathBuf], out: &mut dyn Write, err: &mut dyn Write) -> io::Result<u8> {
+fn check(files: &[PathBuf], settings: Option<&Path>, out: &mut dyn Write, err: &mut dyn Write) -> io::Result<u8> {
     let mut code = GOOD;
-    for path in files {
-        let file = read_files(std::slice::from_ref(path), err)?;
-        let compiled = file.map(|file| compile(&file, &PolicyOptions::default(), err)).transpose()?.flatten();
+    let Some(options) = with_settings(PolicyOptions::default(), settings, err)? else { return Ok(UNUSABLE) };
+    // The settings alone are a policy, too.
+    let alone = settings.filter(|_| files.is_empty()).map(|path| (path, &[][..]));
+    for (path, files) in files.iter().map(|path| (path.as_path(), std::slice::from_ref(path))).chain(alone) {
+        let file = read_files(files, err)?;
+        let compiled = file.map(|file| compile(&file, &options, err)).transpose()?.flatten();
         let Some(compiled) = compiled else {
             code = UNUSABLE;
             continue;
@@ -127,6 +144,7 @@ fn print_preset(name: &str, out: &mut dyn Write, err: &mut dyn Write) -> io::Res
 /// What the policy options of a command say, as a policy.
 fn compile_args(args: &PolicyArgs, err: &mut dyn Write) -> io::Result<Option<Compiled>> {
     let (paths, options) = args.clone().into_parts();
+    let Some(options) = with_settings(options, args.gitlab_settings.as_deref(), err)? else { return Ok(None) };
     let (files, presets) = (read_files(&paths, err)?, read_presets(&args.preset, err)?);
     let (Some(mut files), Some(mut presets)) = (files, presets) else { return Ok(None) };
     files.append(&mut presets.texts);
@@ -148,6 +166,22 @@ fn read_presets(names: &[String], err: &mut dyn Write) -> io::Result<Option<Pres
             Ok(None)
         }
     }
+}
+
+/// The options with the settings of a GitLab administrator; `None` when these cannot be read, with the reason in `err`.
+fn with_settings(
+    mut options: PolicyOptions,
+    settings: Option<&Path>,
+    err: &mut dyn Write,
+) -> io::Result<Option<PolicyOptions>> {
+    match settings.map(|path| gitlab::read(path, |path| Ok(File::open(path)?))).transpose() {
+        Ok(read) => options.gitlab = read,
+        Err(error) => {
+            writeln!(err, "error: {error:#}")?;
+            return Ok(None);
+        }
+    }
+    Ok(Some(options))
 }
 
 /// The files; `None` when one cannot be read, with every reason in `err`.

@@ -15,7 +15,10 @@ const HEADING: &str = "Policy";
 /// What the sandbox may reach, and with which credentials. Options add to the policy files; a contradiction is an error.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub struct PolicyArgs {
-    /// Read a policy file (TOML); several are joined
+    /// Read a policy file; several are joined
+    ///
+    /// It is TOML, a GitLab agent-config.yml (its `network_policy`), or the settings of Anthropic's sandbox runtime (srt):
+    /// known by what is in it.
     #[arg(help_heading = HEADING, long = "policy", value_name = "FILE")]
     pub policy: Vec<PathBuf>,
 
@@ -25,6 +28,14 @@ pub struct PolicyArgs {
     /// configured with on this machine, and say which.
     #[arg(help_heading = HEADING, long, value_name = "NAME", value_parser = presets::names(), hide_possible_values = true)]
     pub preset: Vec<String>,
+
+    /// Merge a GitLab administrator's settings (YAML or JSON) with the project's agent-config.yml
+    ///
+    /// Keys: allowed_domains, denied_domains, include_recommended_allowed, allow_all_unix_sockets, allow_project_extension
+    /// (without it the project may take away and not add), always_allowed, and recommended_directory, whose *.txt files add
+    /// to the recommended domains.
+    #[arg(help_heading = HEADING, long, value_name = "FILE")]
+    pub gitlab_settings: Option<PathBuf>,
 
     /// Permit https to exactly this host; the port is 443 unless it is given
     ///
@@ -73,11 +84,13 @@ pub struct PolicyArgs {
 }
 
 impl PolicyArgs {
-    /// The policy files, and the options that add to them; presets are read by [`presets::Presets`].
+    /// The policy files, and the options that add to them; presets are read by [`presets::Presets`], an administrator's
+    /// settings by [`super::gitlab::read`].
     pub fn into_parts(self) -> (Vec<PathBuf>, PolicyOptions) {
         let Self {
             policy,
             preset: _,
+            gitlab_settings: _,
             allow,
             network,
             allow_cidr,
@@ -96,6 +109,7 @@ impl PolicyArgs {
             secret,
             upstream_proxy,
             upstream_proxy_auth,
+            gitlab: None,
         };
         (policy, options)
     }

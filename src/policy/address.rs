@@ -1,6 +1,7 @@
 //! Which addresses may be dialled: the IANA special-purpose registries (RFC 6890), multicast, the metadata services of
 //! the clouds and this host itself are blocked, unless the policy carves them out.
 
+use std::collections::HashMap;
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -9,6 +10,8 @@ use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 use crate::types::Authority;
 
 use super::egress::EgressPolicy;
+use super::network::DEFAULT_PORT;
+use super::rule::Ports;
 use super::verdict::Denial;
 
 /// The kind of a blocked address.
@@ -46,10 +49,13 @@ pub enum AddressClass {
     Metadata,
     /// An address of this host's own interfaces.
     Own,
+    /// An address that the policy denies, whatever leads to it.
+    Denied,
 }
 
 impl AddressClass {
-    /// The class of an address, `None` for a public one. [`Self::Own`] depends on the host and is never given here.
+    /// The class of an address, `None` for a public one. [`Self::Own`] depends on the host and [`Self::Denied`] on the
+    /// policy; neither is given here.
     pub fn of(ip: IpAddr) -> Option<Self> {
         parts(ip.to_canonical()).find_map(class_of_part)
     }
@@ -74,6 +80,7 @@ impl fmt::Display for AddressClass {
             Self::LocalTranslation => "a local-use translation address",
             Self::Metadata => "a cloud metadata address",
             Self::Own => "an address of this host",
+            Self::Denied => "an address that the policy denies",
         })
     }
 }
@@ -99,6 +106,10 @@ pub(super) struct AddressRules {
     narrow: Vec<IpNet>,
     /// Entries of one address, which alone open a metadata address or an own one.
     singles: Vec<IpAddr>,
+    /// Addresses that allow rules open, with the ports of each rule. They beat all that is below.
+    opened: HashMap<IpAddr, Vec<Ports>>,
+    /// `deny_cidrs`.
+    denied: Vec<IpNet>,
 }
 
 impl AddressRules {
@@ -108,7 +119,27 @@ impl AddressRules {
             open_private,
             narrow: nets().filter(lies_in_blocked_range).collect(),
             singles: nets().filter(is_single).map(|net| net.addr()).collect(),
+            opened: HashMap::new(),
+            denied: Vec::new(),
         }
+    }
+
+    /// The same, but for an address that a rule opens on these ports.
+    pub(super) fn open(&mut self, address: IpAddr, ports: Ports) {
+        self.opened.entry(address).or_default().push(ports);
+    }
+
+    /// The same, but for addresses that are denied.
+    pub(super) fn deny(&mut self, nets: impl IntoIterator<Item = IpNet>) {
+        self.denied.extend(nets);
+    }
+
+    pub(super) fn denied(&self) -> &[IpNet] {
+        &self.denied
+    }
+
+    pub(super) fn open_private(&self) -> bool {
+        self.open_private
     }
 
     /// All answers, or the first that is refused: one blocked address refuses the answer whole.
@@ -123,7 +154,7 @@ impl AddressRules {
         }
         let addresses: Vec<IpAddr> = answers.iter().map(IpAddr::to_canonical).collect();
         for &address in &addresses {
-            if let Some(class) = self.refusal(address, own) {
+            if let Some(class) = self.refusal(address, authority.port, own) {
                 return Err(Denial::AddressBlocked { authority: authority.clone(), address, class });
             }
         }
@@ -132,7 +163,11 @@ impl AddressRules {
 
     /// What these open that others do not, each with whether that is certain.
     pub(super) fn beyond(&self, others: &Self) -> Vec<(bool, String)> {
-        let mut beyond = Vec::new();
+        let mut beyond = self.opened_beyond(others);
+        let denied = IpNet::aggregate(&self.denied);
+        for net in others.denied.iter().filter(|net| !denied.iter().any(|deny| deny.contains(*net))) {
+            beyond.push((true, format!("{net} is not denied to names that lead there")));
+        }
         let singles = self.singles.iter().filter(|ip| !others.singles.contains(ip));
         for ip in singles.clone().filter(|ip| METADATA.contains(ip)) {
             beyond.push((true, format!("{ip} is open, a cloud metadata address")));
@@ -159,12 +194,40 @@ impl AddressRules {
         beyond
     }
 
+    /// What rules open. Where others do not block the address, it may still be one of the host's own.
+    fn opened_beyond(&self, others: &Self) -> Vec<(bool, String)> {
+        let mut beyond = Vec::new();
+        for (ip, ports) in self.opened.iter().flat_map(|(ip, rules)| rules.iter().map(move |ports| (ip, ports))) {
+            let theirs = others.opened.get(ip).is_some_and(|rules| rules.iter().any(|other| other.covers(ports)));
+            if theirs {
+                continue;
+            }
+            let list = |ports: &[u16]| ports.iter().map(u16::to_string).collect::<Vec<_>>().join(",");
+            let on = ports.listed().map_or_else(|| "every port".to_owned(), |ports| format!("port {}", list(ports)));
+            let port = ports.listed().and_then(|ports| ports.first().copied()).unwrap_or(DEFAULT_PORT);
+            beyond.push(match others.refusal(*ip, port, &[]) {
+                Some(class) => (true, format!("{ip} is open on {on}, {class}")),
+                None => (false, format!("{ip} is open on {on} even if it is one of this host's own addresses")),
+            });
+        }
+        beyond.sort();
+        beyond
+    }
+
     /// An own address outside loopback is a range of its own: `10.0.0.0/8` opens the neighbours, not the host itself.
-    fn refusal(&self, address: IpAddr, own: &[IpAddr]) -> Option<AddressClass> {
+    fn refusal(&self, address: IpAddr, port: u16, own: &[IpAddr]) -> Option<AddressClass> {
+        let opened =
+            |ip: &IpAddr| self.opened.get(ip).is_some_and(|rules| rules.iter().any(|ports| ports.contains(port)));
+        if opened(&address) {
+            return None;
+        }
+        if parts(address).any(|part| !opened(&part) && self.denied.iter().any(|net| net.contains(&part))) {
+            return Some(AddressClass::Denied);
+        }
         if self.singles.contains(&address) {
             return None;
         }
-        for part in parts(address).filter(|part| !self.singles.contains(part)) {
+        for part in parts(address).filter(|part| !self.singles.contains(part) && !opened(part)) {
             let class = class_of_part(part);
             match class {
                 Some(AddressClass::Metadata) => return class,

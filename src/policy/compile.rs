@@ -10,10 +10,11 @@ use crate::types::{Authority, Destination, Host, Scheme};
 use super::address::{self, AddressClass};
 use super::binding::{BindingError, Field, HeaderBinding, parse_secret_name};
 use super::case::Case;
-use super::document::{self, Document, EGRESS_MODES, NETWORK_MODES, RawBinding, RawSecret};
+use super::dialect;
+use super::document::{Document, EGRESS_MODES, NETWORK_MODES, RawBinding, RawSecret};
 use super::egress::{Cidr, EgressMode, EgressPolicy};
 use super::files::FilePolicy;
-use super::mistake::{At, Collector, Mistakes, Warning, quoted};
+use super::mistake::{At, Collector, Mistakes, Place, Warning, quoted};
 use super::network::{Network, parse_entry};
 use super::options::{self, PolicyOptions};
 use super::rule::Rule;
@@ -82,33 +83,35 @@ pub enum SecretSource {
 /// All [`Mistakes`], each with its place and what would be right.
 pub fn load(files: &[NamedText], options: &PolicyOptions) -> Result<Compiled, Mistakes> {
     let mut mistakes = Collector::default();
-    let mut document = Document::default();
     let names: Vec<Arc<str>> = files.iter().map(|file| file.name.as_str().into()).collect();
-    for (file, name) in files.iter().zip(&names) {
-        document.append(document::read(file, name, &mut mistakes));
-    }
+    let mut document = dialect::read(files, &names, options.gitlab.as_ref(), &mut mistakes);
     document.append(options::document(options, &mut mistakes));
 
     let hosts = parse_all(&document.hosts, &mut mistakes, parse_entry);
     let network = network(&document, &hosts, &mut mistakes);
-    let rules = RuleSet::new(rules::rules(&document.rules, &mut mistakes));
+    let mut rules = rules::rules(&document.rules, &mut mistakes);
+    rules.append(&mut document.ready_rules);
+    let rules = RuleSet::new(rules);
     let cidrs = parse_all(&document.cidrs, &mut mistakes, Cidr::parse);
     let egress = egress(&document, &cidrs, &mut mistakes);
+    let denied = parse_all(&document.denied_cidrs, &mut mistakes, Cidr::parse);
     let open_private = agreed(&document.block_private, "block_private_ips", &mut mistakes).is_some_and(|block| !*block);
     let upstream_proxy = upstream_proxy(&document, &mut mistakes);
     let secrets = secrets(document.secrets, &mut mistakes);
     let bindings = bindings(&document.bindings, &document.secret_names, &mut mistakes);
 
-    let passthrough = passthrough::passthrough(&document.passthrough, &rules, &bindings, &mut mistakes);
+    let ready = std::mem::take(&mut document.ready_passthrough);
+    let passthrough = passthrough::passthrough(&document.passthrough, ready, &rules, &bindings, &mut mistakes);
 
     let policy = Policy::new(network, egress, open_private, bindings.iter().map(|b| b.value.clone()).collect());
     let policy = policy
         .with_rules(rules, passthrough)
+        .with_denied(denied.iter().map(|cidr| cidr.value.net()))
         .with_mode_fixed(document.network_modes.iter().any(|mode| mode.value == "none"));
     let written = Written::default().modes(&document.network_modes, &document.egress_modes);
     let written = written.entries(&hosts, &cidrs).bindings(&bindings);
     let cases = cases::cases(&document.cases, &mut mistakes);
-    let mut warnings = Vec::new();
+    let mut warnings = document.warnings;
     let files = files::files(&document.files, &mut mistakes, &mut warnings);
     rules::warn_of_methods(&document.rules, &mut warnings);
     shadow::warn(&policy, &hosts, &mut warnings);
@@ -118,6 +121,8 @@ pub fn load(files: &[NamedText], options: &PolicyOptions) -> Result<Compiled, Mi
     passthrough::warn(&policy, &mut warnings);
     warn_of_look_ups(&document.resolves, &mut warnings);
     warn_of_secrets(&secrets, &bindings, upstream_proxy.as_ref(), &mut warnings);
+    let unwritten = |place: &Place| matches!(place, Place::File { name, .. } if document.not_warned_of.contains(name));
+    warnings.retain(|warning| !unwritten(&warning.place));
     let secrets = secrets.into_values().map(|secret| secret.value).collect();
     mistakes.finish(&names, Compiled { policy, files, upstream_proxy, secrets, warnings, written, cases })
 }

@@ -78,6 +78,7 @@ fn permitting(compiled: &Compiled) -> RuleSet {
         methods: None,
         paths: None,
         reason: None,
+        opens_address: false,
     });
     let allow = rules(compiled, Action::Allow).cloned();
     RuleSet::new(listed.chain(allow).collect())
@@ -292,6 +293,7 @@ impl Look {
             methods: None,
             paths: binding.looks_at_path().then(Vec::new),
             reason: None,
+            opens_address: false,
         };
         Self { rule, is_binding: true }
     }

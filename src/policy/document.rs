@@ -9,7 +9,9 @@ use toml::Spanned;
 use toml::de::{DeString, DeTable, DeValue};
 
 use super::compile::{NamedText, SecretSource};
-use super::mistake::{At, Collector, Place, did_you_mean, quoted};
+use super::lines::Lines;
+use super::mistake::{At, Collector, Place, Warning, did_you_mean, quoted};
+use super::rule::Rule;
 
 mod cases;
 mod files;
@@ -27,12 +29,16 @@ pub(super) struct Document {
     /// A list was written, be it empty or unreadable.
     pub(super) hosts_given: bool,
     pub(super) rules: Vec<RawRule>,
+    /// Rules that another system's lists have become.
+    pub(super) ready_rules: Vec<Rule>,
     pub(super) egress_modes: Vec<At<String>>,
     pub(super) cidrs: Vec<At<String>>,
     /// A list was written, be it empty or unreadable.
     pub(super) cidrs_given: bool,
+    pub(super) denied_cidrs: Vec<At<String>>,
     pub(super) block_private: Vec<At<bool>>,
     pub(super) passthrough: Vec<At<String>>,
+    pub(super) ready_passthrough: Vec<Rule>,
     pub(super) files: RawFiles,
     pub(super) proxies: Vec<At<String>>,
     pub(super) proxy_auths: Vec<At<String>>,
@@ -42,6 +48,9 @@ pub(super) struct Document {
     /// The names of all secrets that were written, those with an unreadable source too.
     pub(super) secret_names: BTreeSet<String>,
     pub(super) cases: Vec<RawCase>,
+    pub(super) warnings: Vec<Warning>,
+    /// The names of lists that the one who reads the warnings has not written.
+    pub(super) not_warned_of: Vec<Arc<str>>,
 }
 
 impl Document {
@@ -51,11 +60,14 @@ impl Document {
         self.hosts.append(&mut other.hosts);
         self.hosts_given |= other.hosts_given;
         self.rules.append(&mut other.rules);
+        self.ready_rules.append(&mut other.ready_rules);
         self.cidrs_given |= other.cidrs_given;
         self.egress_modes.append(&mut other.egress_modes);
         self.cidrs.append(&mut other.cidrs);
+        self.denied_cidrs.append(&mut other.denied_cidrs);
         self.block_private.append(&mut other.block_private);
         self.passthrough.append(&mut other.passthrough);
+        self.ready_passthrough.append(&mut other.ready_passthrough);
         self.files.append(other.files);
         self.proxies.append(&mut other.proxies);
         self.proxy_auths.append(&mut other.proxy_auths);
@@ -64,6 +76,8 @@ impl Document {
         self.secrets.append(&mut other.secrets);
         self.secret_names.append(&mut other.secret_names);
         self.cases.append(&mut other.cases);
+        self.warnings.append(&mut other.warnings);
+        self.not_warned_of.append(&mut other.not_warned_of);
     }
 }
 
@@ -96,9 +110,8 @@ const NOT_YET: &str = "take it out; a policy is never followed in part";
 /// Reads a file. What is wrong goes to `mistakes`, the rest is returned.
 pub(super) fn read(file: &NamedText, name: &Arc<str>, mistakes: &mut Collector) -> Document {
     let text = file.text.as_str();
-    let newlines = text.match_indices('\n').map(|(at, _)| at + 1);
-    let line_starts = std::iter::once(0).chain(newlines).collect();
-    let mut reader = Reader { name: name.clone(), text, line_starts, mistakes, document: Document::default() };
+    let lines = Lines::new(name, text);
+    let mut reader = Reader { name: name.clone(), lines, mistakes, document: Document::default() };
     let (table, errors) = DeTable::parse_recoverable(text);
     if errors.is_empty() {
         reader.root(table.get_ref());
@@ -113,8 +126,7 @@ pub(super) fn read(file: &NamedText, name: &Arc<str>, mistakes: &mut Collector) 
 
 struct Reader<'a> {
     name: Arc<str>,
-    text: &'a str,
-    line_starts: Vec<usize>,
+    lines: Lines<'a>,
     mistakes: &'a mut Collector,
     document: Document,
 }
@@ -169,11 +181,15 @@ impl Reader<'_> {
                 self.document.cidrs =
                     self.strings(value, "egress.allow_cidrs", "mode = \"block_all\" permits no address");
             }
+            "deny_cidrs" => {
+                self.document.denied_cidrs =
+                    self.strings(value, "egress.deny_cidrs", "without it no address is denied but the blocked ones");
+            }
             "block_private_ips" => {
                 let flag = self.flag(value, "egress.block_private_ips");
                 self.document.block_private.extend(flag);
             }
-            _ => self.unknown(key, "egress.", &["mode", "allow_cidrs", "block_private_ips"]),
+            _ => self.unknown(key, "egress.", &["mode", "allow_cidrs", "deny_cidrs", "block_private_ips"]),
         }
     }
 
@@ -383,7 +399,7 @@ impl Reader<'_> {
         if flag.is_none() {
             self.wrong_type(value, name, "true or false");
         }
-        flag.map(|value_of| At { value: value_of, place: self.place_of(value) })
+        Some(At { value: flag?, place: self.place_of(value) })
     }
 
     fn wrong_type(&mut self, value: &Value<'_>, name: &str, right: &str) {
@@ -408,9 +424,6 @@ impl Reader<'_> {
     }
 
     fn place(&self, offset: usize) -> Place {
-        let line = self.line_starts.partition_point(|&start| start <= offset);
-        let start = self.line_starts[line - 1];
-        let before = self.text.get(start..offset).unwrap_or_default();
-        Place::File { name: self.name.clone(), line, column: before.chars().count() + 1 }
+        self.lines.place(offset)
     }
 }

@@ -5,6 +5,7 @@ pub mod address;
 pub mod binding;
 pub mod case;
 pub mod compile;
+pub mod dialect;
 pub mod diff;
 mod document;
 pub mod egress;
@@ -13,6 +14,7 @@ pub mod explanation;
 pub mod files;
 pub mod glob;
 pub mod learn;
+mod lines;
 pub mod mistake;
 pub mod network;
 pub mod options;
@@ -21,6 +23,7 @@ pub(crate) mod oracle;
 mod path;
 pub mod pattern;
 pub mod preset;
+mod print;
 pub mod question;
 pub mod recorded;
 pub mod rule;
@@ -34,6 +37,7 @@ pub use address::{AddressClass, CheckedAddrs};
 pub use binding::{BindingError, HeaderBinding};
 pub use case::Case;
 pub use compile::{Compiled, NamedText, SecretSource, SecretSpec, load};
+pub use dialect::{Dialect, GitlabSettings, dialect_of, recommended_directory};
 pub use diff::{More, more};
 pub use egress::{Cidr, CidrError, EgressError, EgressMode, EgressPolicy};
 pub use entry::Entry;
@@ -45,6 +49,7 @@ pub use network::{EntryError, Network, NetworkError, NetworkMode};
 pub use options::PolicyOptions;
 pub use pattern::{HostPattern, PatternError};
 pub use preset::{Index, PRESETS, Preset, Tool};
+pub use print::toml;
 pub use question::{Question, QuestionError, UrlError};
 pub use recorded::{Before, Fate, Recorded};
 pub use rule::{Action, Rule, RuleState};
@@ -56,6 +61,8 @@ pub use written::Written;
 use std::borrow::Cow;
 use std::collections::{BTreeSet, HashMap};
 use std::net::IpAddr;
+
+use ipnet::IpNet;
 
 use crate::types::{Authority, Destination, Host, HostName, RequestFacts, Scheme};
 
@@ -115,7 +122,12 @@ impl Policy {
     }
 
     /// The same with rules, and with hosts whose TLS is passed on unread.
-    pub(crate) fn with_rules(self, rules: RuleSet, passthrough: RuleSet) -> Self {
+    pub(crate) fn with_rules(mut self, rules: RuleSet, passthrough: RuleSet) -> Self {
+        for rule in rules.as_slice().iter().filter(|rule| rule.opens_address) {
+            if let HostPattern::Exact(Host::Ip(ip)) = rule.host {
+                self.addresses.open(ip, rule.ports.clone());
+            }
+        }
         Self { rules, passthrough, ..self }
     }
 
@@ -127,6 +139,12 @@ impl Policy {
     /// Whether what is used is to be learned.
     pub fn is_learning(&self) -> bool {
         self.learning
+    }
+
+    /// The same, with addresses that nothing may lead to, unless a rule opens one of them.
+    pub(crate) fn with_denied(mut self, denied: impl IntoIterator<Item = IpNet>) -> Self {
+        self.addresses.deny(denied);
+        self
     }
 
     /// The same, with its network mode written down: what would permit more has to be written there.

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use super::compile::SecretSource;
+use super::dialect::GitlabSettings;
 use super::document::{Document, RawBinding, RawSecret};
 use super::mistake::{At, Collector, Place, did_you_mean, quoted};
 
@@ -25,6 +26,8 @@ pub struct PolicyOptions {
     pub upstream_proxy_auth: Option<String>,
     /// `--secret NAME=env:VAR|file:PATH|command:CMDLINE`.
     pub secret: Vec<String>,
+    /// `--gitlab-settings FILE`, with what it names.
+    pub gitlab: Option<GitlabSettings>,
 }
 
 const BIND_FORM: &str = "write --bind 'HOST[:PORT][/PATH] HEADER: PREFIX{SECRET}SUFFIX', \

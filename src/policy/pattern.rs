@@ -13,6 +13,8 @@ pub enum HostPattern {
     Exact(Host),
     /// `*.x`: every name that ends in `.x`, at any depth; never `x` itself, never an address.
     Below(HostName),
+    /// `*`: every name and every address. Only the deny lists of other systems hold it; [`Self::parse`] refuses it.
+    Every,
 }
 
 /// Why a text is no [`HostPattern`].
@@ -87,6 +89,8 @@ impl HostPattern {
     /// Whether every host of `other` is one of this.
     pub(super) fn covers(&self, other: &Self) -> bool {
         match (self, other) {
+            (Self::Every, Self::Exact(_) | Self::Below(_) | Self::Every) => true,
+            (Self::Exact(_) | Self::Below(_), Self::Every) => false,
             (Self::Exact(one), Self::Exact(two)) => one == two,
             (Self::Exact(_), Self::Below(_)) | (Self::Below(_), Self::Exact(Host::Ip(_))) => false,
             (Self::Below(one), Self::Exact(Host::Name(name))) => is_below(name, one),
@@ -98,15 +102,19 @@ impl HostPattern {
 fn below_name(name: HostName) -> Result<HostPattern, PatternError> {
     if !name.as_str().contains('.') {
         Err(PatternError::TopLevel(name))
-    } else if is_icann_suffix(name.as_str()) || is_icann_suffix(&format!("0.{name}")) {
-        // The second: *.kawasaki.jp in the list makes suffixes of all that stands below kawasaki.jp.
+    } else if is_open_to_anybody(&name) {
         Err(PatternError::PublicSuffix(name))
     } else {
         Ok(HostPattern::Below(name))
     }
 }
 
-/// Whether anybody may register directly below this name.
+/// Whether anybody can register a name below this one (the ICANN section of the public suffix list).
+pub(super) fn is_open_to_anybody(name: &HostName) -> bool {
+    // The second: *.kawasaki.jp in the list makes suffixes of all that stands below kawasaki.jp.
+    is_icann_suffix(name.as_str()) || is_icann_suffix(&format!("0.{name}"))
+}
+
 fn is_icann_suffix(name: &str) -> bool {
     psl::suffix(name.as_bytes())
         .is_some_and(|suffix| suffix.typ() == Some(psl::Type::Icann) && suffix.as_bytes() == name.as_bytes())
@@ -121,6 +129,7 @@ impl fmt::Display for HostPattern {
         match self {
             Self::Exact(host) => host.fmt(f),
             Self::Below(name) => write!(f, "*.{name}"),
+            Self::Every => f.write_str("*"),
         }
     }
 }
@@ -199,7 +208,8 @@ mod tests {
 
     #[test]
     fn covering() {
-        let covers = |one, two| HostPattern::parse(one).unwrap().covers(&HostPattern::parse(two).unwrap());
+        let parse = |text| if text == "*" { HostPattern::Every } else { HostPattern::parse(text).unwrap() };
+        let covers = |one, two| parse(one).covers(&parse(two));
         for (one, two, want) in [
             ("a.test", "A.TEST.", true),
             ("a.test", "b.test", false),
@@ -213,6 +223,11 @@ mod tests {
             ("*.x.a.test", "*.a.test", false),
             ("*.a.test", "*.xa.test", false),
             ("*.a.test", "192.0.2.1", false),
+            ("*", "*.a.test", true),
+            ("*", "192.0.2.1", true),
+            ("*", "*", true),
+            ("a.test", "*", false),
+            ("*.a.test", "*", false),
         ] {
             assert_eq!(covers(one, two), want, "{one} {two}");
         }

@@ -21,6 +21,8 @@ pub struct Rule {
     /// None is every path, and `*`, which is none.
     pub(super) paths: Option<Vec<PathGlob>>,
     pub(super) reason: Option<Arc<str>>,
+    /// Its host is an address that may be dialled on its ports although it is blocked.
+    pub(super) opens_address: bool,
 }
 
 /// What a rule says.
@@ -185,7 +187,9 @@ impl Rule {
             Action::Allow => one == two,
             Action::Deny => one.eq_ignore_ascii_case(two),
         };
-        self.host.covers(&other.host)
+        let opens = self.action == Action::Deny || self.opens_address || !other.opens_address;
+        opens
+            && self.host.covers(&other.host)
             && self.schemes.covers(other.schemes)
             && self.ports.covers(&other.ports)
             && covers_all(self.methods.as_deref(), other.methods.as_deref(), same)

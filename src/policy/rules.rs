@@ -14,6 +14,7 @@ pub struct RuleSet {
     rules: Vec<Rule>,
     exact: HashMap<Host, Vec<usize>>,
     below: HashMap<Box<str>, Vec<usize>>,
+    every: Vec<usize>,
     denying: bool,
     relaying: bool,
 }
@@ -26,6 +27,7 @@ impl RuleSet {
             let indexes = match &rule.host {
                 HostPattern::Exact(host) => set.exact.entry(host.clone()).or_default(),
                 HostPattern::Below(name) => set.below.entry(name.as_str().into()).or_default(),
+                HostPattern::Every => &mut set.every,
             };
             indexes.push(index);
         }
@@ -41,7 +43,7 @@ impl RuleSet {
     }
 
     /// The rules that are for this host, whatever the port and the request: the exact ones first, then from the longest
-    /// pattern to the shortest, and among those of one host as they were written.
+    /// pattern to the shortest, then those for every host, and among those of one host as they were written.
     pub fn of_host<'a, 'h>(&'a self, host: &'h Host) -> impl Iterator<Item = &'a Rule> + use<'a, 'h> {
         let exact = self.exact.get(host).into_iter();
         let name = match host {
@@ -50,7 +52,7 @@ impl RuleSet {
         };
         let suffixes = name.match_indices('.').map(|(dot, _)| &name[dot + 1..]);
         let below = suffixes.filter_map(|suffix| self.below.get(suffix));
-        exact.chain(below).flatten().map(|&index| &self.rules[index])
+        exact.chain(below).chain(std::iter::once(&self.every)).flatten().map(|&index| &self.rules[index])
     }
 
     /// The rule that closes a destination whatever is asked of it, if one does.
@@ -133,11 +135,17 @@ impl RuleSet {
             HostPattern::Exact(host @ Host::Name(name)) => (self.exact.get(host), name.as_str()),
             HostPattern::Exact(host @ Host::Ip(_)) => (self.exact.get(host), ""),
             HostPattern::Below(name) => (self.below.get(name.as_str()), name.as_str()),
+            HostPattern::Every => (None, ""),
         };
         let suffixes = name.match_indices('.').map(|(dot, _)| &name[dot + 1..]);
         let below = suffixes.filter_map(|suffix| self.below.get(suffix));
         let few = move |indexes: &'a Vec<usize>| indexes.iter().take(most);
-        exact.into_iter().chain(below).flat_map(few).map(|&index| (index, &self.rules[index]))
+        exact
+            .into_iter()
+            .chain(below)
+            .chain(std::iter::once(&self.every))
+            .flat_map(few)
+            .map(|&index| (index, &self.rules[index]))
     }
 }
 

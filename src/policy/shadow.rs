@@ -6,7 +6,7 @@ use crate::types::{Authority, Host, Scheme};
 use super::Policy;
 use super::egress::{EgressMode, EgressPolicy};
 use super::mistake::{At, Warning};
-use super::network::{Network, NetworkMode};
+use super::network::{DEFAULT_PORT, Network, NetworkMode};
 use super::pattern::HostPattern;
 use super::rule::{Action, Rule, Schemes};
 use super::rules::RuleSet;
@@ -64,7 +64,8 @@ fn permitted_anyway(network: &Network, rule: &Rule) -> Option<String> {
         return None;
     }
     let listed = |port: &u16| network.grant(&Authority::new(host.clone(), *port), Scheme::Https).is_ok();
-    let ports = rule.ports.listed().unwrap_or_default();
+    // Never all there are.
+    let ports = rule.ports.listed()?;
     let hint = if rule.is_whole() { "" } else { "; take the host out of `hosts` to have the rule decide" };
     ports.iter().all(listed).then(|| format!("this rule changes nothing: `network.hosts` permits {host} whole{hint}"))
 }
@@ -86,9 +87,9 @@ fn passed_by(egress: &EgressPolicy, rule: &Rule) -> Option<String> {
 pub(super) fn literal(rule: &Rule) -> Option<Authority> {
     match (&rule.host, rule.action) {
         (HostPattern::Exact(host @ Host::Ip(_)), Action::Allow) => {
-            let port = rule.ports.listed().and_then(|ports| ports.first().copied())?;
+            let port = rule.ports.listed().map_or(Some(DEFAULT_PORT), |ports| ports.first().copied())?;
             Some(Authority::new(host.clone(), port))
         }
-        (HostPattern::Exact(Host::Name(_) | Host::Ip(_)) | HostPattern::Below(_), _) => None,
+        (HostPattern::Exact(Host::Name(_) | Host::Ip(_)) | HostPattern::Below(_) | HostPattern::Every, _) => None,
     }
 }

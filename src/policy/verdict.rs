@@ -186,6 +186,9 @@ impl Denial {
             Self::PathNotPermitted { rule, .. } => {
                 Some(format!("the path in the paths of the rule at {rule}, or a rule of its own"))
             }
+            Self::AddressBlocked { address, class: AddressClass::Denied, .. } => {
+                Some(format!("take {address} out of the addresses that the policy denies"))
+            }
             Self::AddressBlocked { address, .. } => Some(format!("--allow-cidr {address}")),
             Self::SchemeNotPermitted { authority, scheme, .. } => {
                 let Authority { host, port } = authority;
@@ -205,10 +208,10 @@ impl Denial {
     /// itself. A deny rule is meant, so nothing is said about taking it out.
     pub fn cure_inside(&self) -> Option<String> {
         match self {
+            Self::RuleDenied { .. } | Self::AddressBlocked { class: AddressClass::Denied, .. } => None,
             Self::AddressBlocked { authority: Authority { host: Host::Name(name), .. }, .. } => {
                 Some(format!("--allow-cidr with the address of {name}"))
             }
-            Self::RuleDenied { .. } => None,
             Self::MethodNotPermitted { method, authority, .. } => {
                 Some(format!("{method} in the methods of the rule for {authority}, or a rule of its own"))
             }

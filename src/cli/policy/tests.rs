@@ -210,3 +210,90 @@ fn help_keeps_the_policy_options_together() {
     assert!(place("Arguments:") < place("[METHOD]  ") && place("[METHOD]  ") < place("Policy:"), "{help}");
     assert!(place("Policy:") < place("--allow-cidr"), "{help}");
 }
+
+const SRT: &str = r#"{"network": {"allowedDomains": ["a.test:443", "*.b.test"], "deniedDomains": ["x.b.test"],
+    "deniedDomainReasons": {"x.b.test": "not that one"}, "allowPty": 1},
+    "filesystem": {"disabled": true, "denyRead": [], "allowWrite": [], "denyWrite": []}}"#;
+
+#[test]
+fn files_of_other_systems_are_checked_and_explained() {
+    let srt = SRT.replace(", \"allowPty\": 1", "");
+    let srt = Scratch::new("srt", &srt);
+    let o = policy(&["check", srt.path()]);
+    assert_eq!((o.code, o.out, o.err.as_str()), (0, format!("{}: ok\n", srt.path()), ""));
+    let bad = Scratch::new("srt-bad", SRT);
+    let o = policy(&["check", bad.path()]);
+    let told = format!("{}:2:58: unknown key \"network.allowPty\"\n  hint: known here: ", bad.path());
+    assert!(o.code == 2 && o.err.starts_with(&told), "{}", o.err);
+    let o = policy(&["explain", "--policy", srt.path(), "GET", "https://y.b.test:8443/"]);
+    assert!(o.code == 0 && o.out.contains(&format!("allow rule at {}:1:47", srt.path())), "{}", o.out);
+    let o = policy(&["explain", "--policy", srt.path(), "GET", "https://x.b.test/"]);
+    assert!(o.code == 1 && o.out.contains("not that one"), "{}", o.out);
+}
+
+#[test]
+fn settings_are_merged_by_check_and_explain() {
+    let project = Scratch::new("project", "network_policy:\n  allowed_domains: [p.test]\n");
+    let settings = Scratch::new("settings", "allowed_domains: [a.test]\nallow_project_extension: true\n");
+    let with = ["--gitlab-settings", settings.path()];
+    let o = policy(&["check", with[0], with[1], project.path()]);
+    assert_eq!((o.code, o.out), (0, format!("{}: ok\n", project.path())), "{}", o.err);
+    let o = policy(&["check", with[0], with[1]]);
+    assert_eq!((o.code, o.out), (0, format!("{}: ok\n", settings.path())), "{}", o.err);
+    for (host, code) in [("p.test", 0), ("a.test", 0), ("b.test", 1)] {
+        let url = format!("https://{host}/");
+        assert_eq!(
+            policy(&["explain", "--policy", project.path(), with[0], with[1], "GET", &url]).code,
+            code,
+            "{host}"
+        );
+    }
+    let o = policy(&["check", settings.path()]);
+    assert!(o.code == 2 && o.err.contains("give it by --gitlab-settings FILE"), "{}", o.err);
+    let o = policy(&["check", "--gitlab-settings", "/nowhere/s.yml", project.path()]);
+    assert!(o.code == 2 && o.err.starts_with("error: cannot read the policy file /nowhere/s.yml"), "{}", o.err);
+    let nowhere = Scratch::new("nowhere", "recommended_directory: /nowhere/lists\n");
+    let o = policy(&["check", "--gitlab-settings", nowhere.path()]);
+    assert!(o.code == 2 && o.err.contains("cannot read the directory /nowhere/lists"), "{}", o.err);
+}
+
+#[test]
+fn what_is_imported_is_a_policy_file_that_says_the_same() {
+    let srt = Scratch::new("import", &SRT.replace(", \"allowPty\": 1", ""));
+    let o = policy(&["import", "srt", srt.path()]);
+    assert_eq!((o.code, o.err.as_str()), (0, ""));
+    assert!(o.out.starts_with(&format!("# {}:1:33\n[[network.rules]]\nhost = \"a.test\"\n", srt.path())), "{}", o.out);
+    let own = Scratch::new("imported", &o.out);
+    for (url, code) in
+        [("https://a.test/", 0), ("https://a.test:8443/", 1), ("http://y.b.test/", 0), ("https://x.b.test/", 1)]
+    {
+        for file in [&srt, &own] {
+            assert_eq!(policy(&["explain", "--policy", file.path(), "GET", url]).code, code, "{url}");
+        }
+    }
+    let project = Scratch::new("import-project", "network_policy:\n  allowed_domains: [p.test]\n");
+    let settings = Scratch::new("import-settings", "always_allowed: [g.test]\n");
+    let o = policy(&["import", "gitlab", project.path(), "--gitlab-settings", settings.path()]);
+    assert!(o.code == 0 && o.out.contains("g.test") && !o.out.contains("p.test"), "{}", o.out);
+}
+
+#[test]
+fn what_cannot_be_imported_is_told_by_its_place() {
+    let every = r#"{"network": {"allowedDomains": ["a.test", "*.co.uk"], "deniedDomains": ["*:22"]},
+        "filesystem": {"disabled": true, "denyRead": [], "allowWrite": [], "denyWrite": []}}"#;
+    let every = Scratch::new("every", every);
+    let o = policy(&["import", "srt", every.path()]);
+    assert_eq!((o.code, o.out.as_str()), (2, ""));
+    let path = every.path();
+    assert!(o.err.ends_with(&format!(
+        "{path}:1:43: a policy file of our own cannot say this: \"*.co.uk\": anybody can register a name below co.uk\n\
+         {path}:1:73: a policy file of our own cannot say this: \"*\": a bare `*` is every host\n  \
+         hint: {path} is a policy as it is: give it by --policy\n"
+    )), "{}", o.err);
+    let o = policy(&["import", "gitlab", path]);
+    assert_eq!((o.code, o.err), (2, format!("error: {path} is not a GitLab agent-config.yml\n")));
+    let own = Scratch::new("own", "[network]\nmode = \"all\"\n");
+    let o = policy(&["import", "srt", own.path()]);
+    assert_eq!((o.code, o.err), (2, format!("error: {} is not srt settings\n", own.path())));
+    assert_eq!(policy(&["import", "srt", "/nowhere/srt.json"]).code, 2);
+}

@@ -14,6 +14,7 @@ use crate::launcher::{self, Identity, Links, OpenedFile, Purpose, open_file};
 use crate::policy::{Compiled, NamedText, SecretSource};
 use crate::tls::NamedPem;
 
+use super::super::gitlab;
 use super::super::policy_options::{read_policy, unreadable};
 use super::super::presets::Presets;
 use super::reload::Origin;
@@ -58,7 +59,10 @@ impl Opened {
             steering: Vec::new(),
             followed: Vec::new(),
         };
-        let (files, options) = args.policy.clone().into_parts();
+        let (files, mut options) = args.policy.clone().into_parts();
+        if let Some(path) = &args.policy.gitlab_settings {
+            options.gitlab = Some(gitlab::read(path, |path| opener.steering(path, Purpose::Read))?);
+        }
         let learn = args.learn.is_some();
         let mut origin = Origin { texts: Vec::new(), files: Vec::new(), options, learn };
         for path in files {
@@ -94,11 +98,12 @@ struct Opener {
 }
 
 impl Opener {
-    /// A file that the next run may be steered by, too.
+    /// A file that the next run may be steered by, too, or a directory of them.
     fn steering(&mut self, path: &Path, purpose: Purpose) -> Result<File> {
         let OpenedFile { file, path, links } = open_file(path, purpose, self.links)?;
         // What is no file, such as a pipe, cannot be written again.
-        if file.metadata()?.is_file() {
+        let metadata = file.metadata()?;
+        if metadata.is_file() || metadata.is_dir() {
             self.steering.push(path);
             self.followed.extend(links);
         }

@@ -11,9 +11,10 @@ use super::super::rules::RuleSet;
 use super::super::{HeaderBinding, Policy};
 use super::parse_all;
 
-/// The entries as rules, so that they are found as rules are. What needs a look inside for one of their hosts is a mistake.
+/// The entries as rules, so that they are found as rules are, with those that another system's list has become. What needs a look inside for one of their hosts is a mistake.
 pub(super) fn passthrough(
     raw: &[At<String>],
+    ready: Vec<Rule>,
     rules: &RuleSet,
     bindings: &[At<HeaderBinding>],
     mistakes: &mut Collector,
@@ -27,9 +28,9 @@ pub(super) fn passthrough(
         let ports = port.map_or(Ports::All, |port| Ports::Of(vec![port]));
         let schemes = Schemes::Only(Scheme::Https);
         let (action, place) = (Action::Allow, at.place);
-        Rule { place, action, host, schemes, ports, methods: None, paths: None, reason: None }
+        Rule { place, action, host, schemes, ports, methods: None, paths: None, reason: None, opens_address: false }
     };
-    let set = RuleSet::new(entries.into_iter().map(entry).collect());
+    let set = RuleSet::new(entries.into_iter().map(entry).chain(ready).collect());
     const HINT: &str = "take the host out of `tls.passthrough`, whose connections nobody looks into";
     for binding in bindings {
         if let Some(entry) = set.opening(binding.value.host(), Scheme::Https) {

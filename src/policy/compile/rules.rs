@@ -2,7 +2,7 @@
 
 use std::fmt::Display;
 
-use crate::types::Scheme;
+use crate::types::{Host, Scheme};
 
 use super::super::document::{RawPorts, RawRule};
 use super::super::glob::PathGlob;
@@ -69,7 +69,24 @@ fn rule(raw: &RawRule, mistakes: &mut Collector) -> Option<Rule> {
         }
     };
     let paths = paths.filter(|paths| !paths.iter().any(PathGlob::is_every));
-    Some(Rule { place: raw.place.clone(), action, host: host?, schemes, ports, methods, paths, reason })
+    let opens_address = opens_address(raw, action, host.as_ref(), mistakes);
+    Some(Rule { place: raw.place.clone(), action, host: host?, schemes, ports, methods, paths, reason, opens_address })
+}
+
+/// Only a literal address can be opened by a rule: what a name leads to is not known before it is looked up.
+fn opens_address(raw: &RawRule, action: Action, host: Option<&HostPattern>, mistakes: &mut Collector) -> bool {
+    let Some(flag) = raw.opens_address.as_ref().filter(|flag| flag.value) else { return false };
+    match (action, host) {
+        (Action::Allow, Some(HostPattern::Exact(Host::Ip(_))) | None) => {}
+        (Action::Allow, Some(HostPattern::Exact(Host::Name(_)) | HostPattern::Below(_) | HostPattern::Every)) => {
+            let hint = "take it out, and permit the addresses of a name by `egress.allow_cidrs` or --allow-cidr";
+            mistakes.add(&flag.place, "`opens_address` is for a rule whose host is an address", hint);
+        }
+        (Action::Deny, _) => {
+            mistakes.add(&flag.place, "a deny rule opens nothing", "take `opens_address` out");
+        }
+    }
+    true
 }
 
 /// Methods and paths are those of requests, which are not seen in tcp. A deny rule for any scheme has them all the same: it

@@ -70,6 +70,8 @@ mistakes! {
         "dir/p.toml:2:8: mode \"custom\" needs at least one CIDR\n  hint: add allow_cidrs = [\"192.0.2.0/24\"] or --allow-cidr CIDR; mode = \"block_all\" permits no address"];
     cidrs_with_another_mode: "[egress]\nmode = \"allow_all\"\nallow_cidrs = [\"10.0.0.0/8\"]" => [
         "dir/p.toml:3:16: `egress.allow_cidrs` has no effect without mode = \"custom\"\n  hint: write mode = \"custom\", or take the list out"];
+    bad_denied_cidr: "[egress]\ndeny_cidrs = [\"a.test\"]" => [
+        "dir/p.toml:2:15: \"a.test\": it is no IP address or network\n  hint: write one such as 192.0.2.7, 192.0.2.0/24 or 2001:db8::/32"];
     bad_cidr: "[egress]\nmode = \"custom\"\nallow_cidrs = [\"fe80::%1/64\"]" => [
         "dir/p.toml:3:16: \"fe80::%1/64\": an IPv6 zone id (`%`) is not allowed\n  hint: write the address without it"];
     not_toml: "[network\nmode = \"all\"" => [
@@ -111,6 +113,7 @@ fn empty_lists_are_mistakes() {
     for (text, list) in [
         ("[network]\nmode = \"allow\"\nhosts = []", "network.hosts"),
         ("[egress]\nallow_cidrs = []", "egress.allow_cidrs"),
+        ("[egress]\ndeny_cidrs = []", "egress.deny_cidrs"),
         ("header_bindings = []", "header_bindings"),
         ("network.rules = []", "network.rules"),
         ("[[network.rules]]\nhost = \"a.test\"\naction = \"deny\"\nports = []", "ports"),

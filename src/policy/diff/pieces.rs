@@ -148,5 +148,6 @@ fn hosts(pattern: &HostPattern) -> Vec<Host> {
             let below = [format!("{LABEL}.{name}"), format!("{LABEL}.{LABEL}.{name}")];
             below.iter().filter_map(|name| HostName::parse(name).ok()).map(Host::Name).collect()
         }
+        HostPattern::Every => HostName::parse(LABEL).ok().map(Host::Name).into_iter().collect(),
     }
 }

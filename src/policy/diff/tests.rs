@@ -28,6 +28,14 @@ fn deny(host: &str, rest: &str) -> String {
     format!("[[network.rules]]\nhost = \"{host}\"\naction = \"deny\"\n{rest}\n")
 }
 
+/// What only srt can deny.
+fn srt(denied: &str) -> String {
+    format!(
+        r#"{{"network": {{"allowedDomains": ["a.test"], "deniedDomains": [{denied}]}},
+            "filesystem": {{"disabled": true, "denyRead": [], "allowWrite": [], "denyWrite": []}}}}"#
+    )
+}
+
 macro_rules! diffs {
     ($($name:ident: $other:expr, $this:expr => [$($want:expr),* $(,)?];)*) => { $(
         #[test]
@@ -98,6 +106,20 @@ diffs! {
         "169.254.169.254 is open, a cloud metadata address"];
     one_address: "[egress]\nmode = \"allow_all\"", "[egress]\nmode = \"custom\"\nallow_cidrs = [\"9.9.9.9\"]" => [
         "? 9.9.9.9 is open even if it is one of this host's own addresses"];
+    an_opened_address: rule("10.0.0.1", "ports = [8443]"), rule("10.0.0.1", "ports = [8443]\nopens_address = true") => [
+        "https://10.0.0.1:8443/** with any method is permitted: GET https://10.0.0.1:8443/",
+        "10.0.0.1 is open on port 8443, a private address"];
+    an_opened_address_as_before: rule("10.0.0.1", "ports = \"all\"\nopens_address = true"),
+        rule("10.0.0.1", "ports = [8443]\nopens_address = true") => [];
+    an_opened_address_that_is_public: rule("9.9.9.9", ""), rule("9.9.9.9", "opens_address = true") => [
+        "? https://9.9.9.9/** with any method is permitted",
+        "? 9.9.9.9 is open on port 443 even if it is one of this host's own addresses"];
+    a_denied_network: "[egress]\ndeny_cidrs = [\"9.9.9.0/24\", \"2620:fe::/48\"]", "[egress]\ndeny_cidrs = [\"9.9.9.0/25\", \"2620::/16\"]" => [
+        "9.9.9.0/24 is not denied to names that lead there"];
+    a_denied_network_of_parts: "[egress]\ndeny_cidrs = [\"9.9.9.0/24\"]", "[egress]\ndeny_cidrs = [\"9.9.9.0/25\", \"9.9.9.128/25\"]" => [];
+    a_port_that_is_denied_everywhere: srt("\"*:22\""), srt("") => [
+        "? https://*:22/** with any method is not denied"];
+    a_port_that_is_still_denied_everywhere: srt("\"*:22\""), srt("\"*\"") => [];
     passthrough: LISTED, format!("{LISTED}[tls]\npassthrough = [\"a.test\", \"c.test\"]\n") => [
         "what is inside TLS to a.test is not seen (tls.passthrough)"];
     passthrough_as_before: format!("{LISTED}[tls]\npassthrough = [\"*.test.example.com\", \"a.test\"]\n"),

@@ -16,6 +16,7 @@ pub(in super::super) struct RawRule {
     pub(in super::super) paths: Option<Vec<At<String>>>,
     pub(in super::super) action: Option<At<String>>,
     pub(in super::super) reason: Option<At<String>>,
+    pub(in super::super) opens_address: Option<At<bool>>,
 }
 
 /// The ports of a rule.
@@ -25,7 +26,7 @@ pub(in super::super) enum RawPorts {
     Of(Vec<u16>),
 }
 
-const KEYS: [&str; 7] = ["host", "ports", "scheme", "methods", "paths", "action", "reason"];
+const KEYS: [&str; 8] = ["host", "ports", "scheme", "methods", "paths", "action", "reason", "opens_address"];
 const ACTIONS: [&str; 2] = ["allow", "deny"];
 const SCHEMES: [&str; 4] = ["https", "http", "tcp", "any"];
 
@@ -57,6 +58,7 @@ impl Reader<'_> {
             paths: None,
             action: None,
             reason: None,
+            opens_address: None,
         };
         for (key, value) in table {
             match &**key.get_ref() {
@@ -69,6 +71,7 @@ impl Reader<'_> {
                 "paths" => raw.paths = Some(self.strings(value, "paths", "a rule without it is for every path")),
                 "action" => raw.action = self.word(value, "action", &ACTIONS),
                 "reason" => raw.reason = self.string(value, "reason"),
+                "opens_address" => raw.opens_address = self.flag(value, "opens_address"),
                 _ => self.unknown(key, "network.rules.", &KEYS),
             }
         }

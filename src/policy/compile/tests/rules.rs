@@ -46,6 +46,12 @@ mistakes! {
         "dir/p.toml:4:10: \"htps\" is not a value of `scheme`\n  hint: did you mean `https`?"];
     rule_with_a_bare_star: "[[network.rules]]\nhost = \"*\"\naction = \"deny\"" => [
         "dir/p.toml:2:8: \"*\": a bare `*` is every host\n  hint: name the hosts, such as api.example.com or *.example.com"];
+    name_with_an_address_to_open: "[[network.rules]]\nhost = \"a.test\"\naction = \"allow\"\nopens_address = true" => [
+        "dir/p.toml:4:17: `opens_address` is for a rule whose host is an address\n  hint: take it out, and permit the addresses of a name by `egress.allow_cidrs` or --allow-cidr"];
+    deny_rule_that_opens: "[[network.rules]]\nhost = \"10.0.0.1\"\naction = \"deny\"\nopens_address = true" => [
+        "dir/p.toml:4:17: a deny rule opens nothing\n  hint: take `opens_address` out"];
+    opens_address_of_wrong_type: "[[network.rules]]\nhost = \"10.0.0.1\"\naction = \"allow\"\nopens_address = 1" => [
+        "dir/p.toml:4:17: `opens_address` cannot be of type integer\n  hint: it takes true or false"];
     rule_for_a_public_suffix: "[[network.rules]]\nhost = \"*.co.uk\"\naction = \"allow\"" => [
         "dir/p.toml:2:8: \"*.co.uk\": anybody can register a name below co.uk\n  hint: name a domain below it, such as *.example.co.uk"];
     rule_with_a_port_in_its_host: "[[network.rules]]\nhost = \"a.test:8443\"\naction = \"allow\"" => [
@@ -122,6 +128,11 @@ warns! {
         "dir/p.toml:2:1: warning: egress permits every address, so a client that dials one for this host is not held to the methods and paths of this rule; a deny rule holds"];
     paths_beside_cidrs: "egress.mode = \"custom\"\negress.allow_cidrs = [\"11.0.0.0/8\"]", [r#""a.test", action = "allow", paths = ["/v1"]"#] => [
         "dir/p.toml:2:1: warning: egress permits addresses, so a client that dials one for this host is not held to the methods and paths of this rule; a deny rule holds"];
+    private_address_on_every_port: "", [r#""10.0.0.1", action = "allow", scheme = "https", ports = "all""#] => [
+        "dir/p.toml:2:1: warning: 10.0.0.1 is a private address, so listing it is not enough: --allow-cidr 10.0.0.1 opens it"];
+    private_address_that_is_opened: "", [r#""10.0.0.1", action = "allow", ports = [8443], opens_address = true"#, r#""10.0.0.1", action = "allow", ports = [8443]"#] => [
+        "dir/p.toml:3:1: warning: the rule at dir/p.toml:2:1 permits all of it already"];
+    every_port_of_a_listed_host: "network.mode = \"allow\"\nnetwork.hosts = [\"a.test\"]", [r#""a.test", action = "allow", scheme = "https", ports = "all""#] => [];
     private_address: "", [r#""10.0.0.1", action = "allow""#] => [
         "dir/p.toml:2:1: warning: 10.0.0.1 is a private address, so listing it is not enough: --allow-cidr 10.0.0.1 opens it"];
 }

@@ -1,0 +1,243 @@
+//! A policy as a file of our own: what `policy import` prints.
+
+use std::fmt::{Display, Write};
+
+use toml::Value;
+
+use super::binding::HeaderBinding;
+use super::compile::{Compiled, SecretSource};
+use super::egress::EgressMode;
+use super::files::{FileLimits, FilePath, FilePolicy, UnixSockets};
+use super::network::NetworkMode;
+use super::rule::{Action, Rule, Schemes};
+
+/// The TOML that says what a policy says. Two policies that say the same become the same text, unless `places` asks for a
+/// comment on where each rule comes from.
+///
+/// Deny rules of other systems for `*`, and their patterns below a public suffix, are printed as they are, although a policy
+/// file of our own does not take them: load the text to know.
+pub fn toml(compiled: &Compiled, places: bool) -> String {
+    let mut out = String::new();
+    let policy = &compiled.policy;
+    let mode = match policy.network_mode() {
+        NetworkMode::None if policy.mode_is_fixed => Some("none"),
+        NetworkMode::None => None,
+        NetworkMode::All => Some("all"),
+        NetworkMode::Allow => Some("allow"),
+    };
+    let hosts: Vec<String> = policy.network().entries().iter().map(ToString::to_string).collect();
+    table(&mut out, "network", [("mode", mode.map(text)), ("hosts", some(&hosts))]);
+    for rule in policy.rules().as_slice() {
+        let comment = if places { format!("# {}\n", rule.place) } else { String::new() };
+        table_after(&mut out, &comment, "[network.rules]", of_rule(rule));
+    }
+    let mode = match policy.egress().mode() {
+        EgressMode::BlockAll => None,
+        EgressMode::AllowAll => Some("allow_all"),
+        EgressMode::Custom => Some("custom"),
+    };
+    let cidrs: Vec<&str> = policy.egress().cidrs().iter().map(|cidr| cidr.as_str()).collect();
+    let denied: Vec<String> = policy.addresses.denied().iter().map(ToString::to_string).collect();
+    let open = policy.addresses.open_private().then_some(Value::Boolean(false));
+    let egress = [
+        ("mode", mode.map(text)),
+        ("allow_cidrs", some(&cidrs)),
+        ("deny_cidrs", some(&denied)),
+        ("block_private_ips", open),
+    ];
+    table(&mut out, "egress", egress);
+    table(&mut out, "files", of_files(&compiled.files));
+    if let Some(proxy) = &compiled.upstream_proxy {
+        let authority = format!("http://{}:{}", proxy.authority.host, proxy.authority.port);
+        let auth = proxy.auth.as_deref().map(text);
+        table(&mut out, "upstream", [("proxy", Some(text(authority))), ("proxy_auth", auth)]);
+    }
+    let passed: Vec<String> = policy.passthrough.as_slice().iter().map(passed).collect();
+    table(&mut out, "tls", [("passthrough", some(&passed))]);
+    for binding in policy.bindings() {
+        table(&mut out, "[header_bindings]", of_binding(binding));
+    }
+    for secret in &compiled.secrets {
+        let source = match &secret.source {
+            SecretSource::Env(name) => ("env", Some(text(name))),
+            SecretSource::File(path) => ("file", Some(text(path.display()))),
+            SecretSource::Command(words) => ("command", Some(list(words))),
+        };
+        table(&mut out, &format!("secrets.{}", secret.name), [source]);
+    }
+    out
+}
+
+type Key = (&'static str, Option<Value>);
+
+fn of_rule(rule: &Rule) -> [Key; 8] {
+    let scheme = match rule.schemes {
+        Schemes::Any => "any",
+        Schemes::Only(scheme) => scheme.as_str(),
+    };
+    let ports = match rule.ports.listed() {
+        None => text("all"),
+        Some(ports) => Value::Array(ports.iter().map(|port| Value::Integer((*port).into())).collect()),
+    };
+    let action = match rule.action {
+        Action::Allow => "allow",
+        Action::Deny => "deny",
+    };
+    [
+        ("host", Some(text(&rule.host))),
+        ("scheme", Some(text(scheme))),
+        ("ports", Some(ports)),
+        ("methods", rule.methods.as_ref().map(list)),
+        ("paths", rule.paths.as_ref().map(list)),
+        ("action", Some(text(action))),
+        ("reason", rule.reason.as_ref().map(text)),
+        ("opens_address", rule.opens_address.then_some(Value::Boolean(true))),
+    ]
+}
+
+fn of_files(files: &FilePolicy) -> [Key; 7] {
+    let paths = |of: fn(&FileLimits) -> &Vec<FilePath>| files.limits.as_ref().and_then(|limits| some(of(limits)));
+    let sockets = match &files.unix_sockets {
+        UnixSockets::Masked => None,
+        UnixSockets::Listed(paths) => some(paths),
+        UnixSockets::All => Some(text("all")),
+    };
+    [
+        ("allow_write", paths(|limits| &limits.allow_write)),
+        ("deny_write", paths(|limits| &limits.deny_write)),
+        ("deny_read", paths(|limits| &limits.deny_read)),
+        ("allow_read", paths(|limits| &limits.allow_read)),
+        // A table that says nothing else permits no write.
+        ("disabled", (files.limits.is_none() && sockets.is_some()).then_some(Value::Boolean(true))),
+        ("allow_git_config", files.limits.as_ref().map(|limits| Value::Boolean(limits.allow_git_config))),
+        ("unix_sockets", sockets),
+    ]
+}
+
+/// A host whose TLS is passed on unread, with its port where it has one.
+fn passed(rule: &Rule) -> String {
+    match rule.ports.listed() {
+        Some([port]) => format!("{}:{port}", rule.host),
+        Some(_) | None => rule.host.to_string(),
+    }
+}
+
+fn of_binding(binding: &HeaderBinding) -> [Key; 6] {
+    let given = |value: &str| (!value.is_empty()).then(|| text(value));
+    [
+        ("host", Some(text(binding.host()))),
+        ("header", Some(text(binding.header()))),
+        ("secret_name", Some(text(binding.secret_name()))),
+        ("path_prefix", given(binding.path_prefix())),
+        ("prefix", given(binding.prefix())),
+        ("suffix", given(binding.suffix())),
+    ]
+}
+
+/// A table with the keys that have a value; none without.
+fn table<const N: usize>(out: &mut String, name: &str, keys: [Key; N]) {
+    table_after(out, "", name, keys);
+}
+
+fn table_after<const N: usize>(out: &mut String, comment: &str, name: &str, keys: [Key; N]) {
+    if keys.iter().all(|(_, value)| value.is_none()) {
+        return;
+    }
+    let gap = if out.is_empty() { "" } else { "\n" };
+    // Writing to a text cannot fail.
+    let _ = writeln!(out, "{gap}{comment}[{name}]");
+    for (key, value) in keys {
+        let _ = value.map(|value| writeln!(out, "{key} = {value}"));
+    }
+}
+
+fn text(value: impl Display) -> Value {
+    Value::String(value.to_string())
+}
+
+fn list<T: Display>(values: impl IntoIterator<Item = T>) -> Value {
+    Value::Array(values.into_iter().map(text).collect())
+}
+
+/// An empty list is never written: it would be a mistake.
+fn some<T: Display>(values: &[T]) -> Option<Value> {
+    (!values.is_empty()).then(|| list(values))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::policy::{NamedText, PolicyOptions, load};
+
+    const WHOLE: &str = r#"[network]
+mode = "allow"
+hosts = ["api.example.com", "files.example.com:8443"]
+
+[[network.rules]]
+host = "*.example.com"
+scheme = "https"
+ports = [443]
+methods = ["GET", "HEAD"]
+paths = ["/v1/**"]
+action = "allow"
+reason = 'it says "read only"'
+
+[[network.rules]]
+host = "bad.example.com"
+scheme = "any"
+ports = "all"
+action = "deny"
+
+[egress]
+mode = "custom"
+allow_cidrs = ["203.0.113.5/24"]
+deny_cidrs = ["9.9.9.0/24"]
+block_private_ips = false
+
+[files]
+allow_write = [".", "/tmp"]
+deny_read = ["~/.ssh"]
+allow_git_config = false
+unix_sockets = ["/run/x.sock"]
+
+[upstream]
+proxy = "http://proxy.example.com:3128"
+proxy_auth = "PROXY"
+
+[tls]
+passthrough = ["pinned.example.com:8443", "*.pinned.example.org"]
+
+[[header_bindings]]
+host = "api.example.com"
+header = "authorization"
+secret_name = "KEY"
+path_prefix = "/v1/"
+prefix = "Bearer "
+
+[secrets.KEY]
+command = ["print", "it's"]
+
+[secrets.PROXY]
+env = "PROXY"
+"#;
+
+    #[test]
+    fn what_is_printed_says_what_was_written() {
+        let load = |text: &str| {
+            let file = NamedText { name: "p.toml".to_owned(), text: text.to_owned() };
+            load(&[file], &PolicyOptions::default()).unwrap_or_else(|mistakes| panic!("{mistakes}"))
+        };
+        let printed_of = |text: &str| toml(&load(text), false);
+        let printed = printed_of(WHOLE);
+        assert_eq!(printed, WHOLE);
+        let placed = toml(&load(WHOLE), true);
+        assert!(placed.contains("\n# p.toml:5:1\n[[network.rules]]\n"), "{placed}");
+        assert_eq!(toml(&load(&placed), false), WHOLE);
+        assert_eq!(toml(&load(""), false), "");
+        assert_eq!(toml(&load("[network]\nmode = \"none\"\n"), false), "[network]\nmode = \"none\"\n");
+        let project = printed_of("network_policy:\n  allow_all_unix_sockets: true");
+        assert_eq!(project, "[files]\ndisabled = true\nunix_sockets = \"all\"\n");
+        assert_eq!(printed_of(&project), project);
+        assert_eq!(printed_of("[files]\n"), "[files]\nallow_git_config = false\n");
+    }
+}
