@@ -13,6 +13,7 @@ mod bounds;
 mod carveouts;
 mod cli;
 mod clients;
+mod dialects;
 mod dns;
 mod escape;
 mod failclosed;
@@ -82,6 +83,7 @@ const GROUPS: &[(&str, &[Case])] = &[
     ("learn", learn::CASES),
     ("tcp", tcp::CASES),
     ("plain_http", plain_http::CASES),
+    ("dialects", dialects::CASES),
     ("address", address::CASES),
     ("carveouts", carveouts::CASES),
     ("dns", dns::CASES),

@@ -159,7 +159,8 @@ fn internet_lines() -> String {
     for v6 in ["2a11:22:33::9", "2a11:22:33::10", "2a11:22:33::53"] {
         lines += &format!("addr add {v6}/64 dev inet0 nodad\n");
     }
-    for own in ["169.254.169.254/32", "169.254.170.2/32", "10.1.2.3/32", "10.1.2.9/32", "10.1.2.10/32"] {
+    for own in ["169.254.169.254/32", "169.254.170.2/32", "10.1.2.3/32", "10.1.2.9/32", "10.1.2.10/32", "10.1.2.130/32"]
+    {
         lines += &format!("addr add {own} dev lo\n");
     }
     lines += "link set inet0 up\nroute add local 11.22.44.0/24 dev lo\n";
