@@ -1,8 +1,9 @@
-//! A policy file of any text: every mistake has a place in the file, and what is taken decides alike each time.
+//! A policy file of any text, also of GitLab's and srt's: every mistake has a place in the file, what is taken decides alike
+//! each time, and what is printed of it says the same.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use sandbox_proxy::policy::{NamedText, PolicyOptions, load, more};
+use sandbox_proxy::policy::{Dialect, NamedText, PolicyOptions, dialect_of, load, more, toml};
 use sandbox_proxy::types::{Authority, Destination, RequestFacts, Scheme};
 
 fuzz_target!(|text: &str| {
@@ -25,7 +26,13 @@ fuzz_target!(|text: &str| {
         }
     }
     assert_eq!(more(&compiled, &compiled), [], "no policy is more than itself");
-    // The same file twice says no more than once.
-    let twice = [files[0].clone(), files[0].clone()];
-    assert!(load(&twice, &PolicyOptions::default()).is_ok());
+    let printed = NamedText { name: "printed.toml".into(), text: toml(&compiled, false) };
+    if let Ok(again) = load(std::slice::from_ref(&printed), &PolicyOptions::default()) {
+        assert_eq!(toml(&again, false), printed.text);
+    }
+    // The same file twice says no more than once, but a run is for one project.
+    if dialect_of(&files[0]) != Some(Dialect::Gitlab) {
+        let twice = [files[0].clone(), files[0].clone()];
+        assert!(load(&twice, &PolicyOptions::default()).is_ok());
+    }
 });
