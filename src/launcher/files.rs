@@ -113,6 +113,8 @@ pub struct Around<'a> {
     pub directory: &'a Path,
     /// The homes of all users where real root runs the command, else nothing.
     pub homes: Option<&'a [PathBuf]>,
+    /// Directories of the sandbox's own, which can always be written.
+    pub private: &'a [PathBuf],
     /// The text of `/proc/self/mountinfo`.
     pub mounts: &'a [u8],
 }
@@ -142,6 +144,8 @@ impl FileRules {
         let mut shown = work.permitted("allow_read", &limits.allow_read)?;
         work.refuse_planted("allow_write", &writable, &writable)?;
         work.refuse_planted("allow_read", &shown, &writable)?;
+        work.leave_out_private(&mut writable);
+        shown.retain(|(path, _)| !around.private.contains(path));
         let unwritable = work.unwritable(limits, &writable)?;
         let masked = work.masked(limits)?;
         let mounts = mountinfo::parse(around.mounts);
@@ -214,6 +218,18 @@ impl Work<'_> {
         Ok(places)
     }
 
+    /// What the sandbox has of its own is written anyway, and is another directory than the host's. Where the command starts is
+    /// given back in it.
+    fn leave_out_private(&self, writable: &mut Vec<Place>) {
+        let Around { directory, private, .. } = self.around;
+        let (own, mut rest): (Vec<Place>, Vec<Place>) =
+            writable.drain(..).partition(|(tree, _)| private.contains(tree));
+        if own.iter().any(|(tree, _)| directory.starts_with(tree) && directory != tree) {
+            rest.push((directory.to_owned(), Vec::new()));
+        }
+        *writable = rest;
+    }
+
     /// An earlier run may have written below what is permitted now, where it started, and in /tmp.
     fn refuse_planted(&self, key: &'static str, places: &[Place], writable: &[Place]) -> Result<(), FilesError> {
         let trees = writable.iter().map(|(tree, _)| tree.as_path()).chain([self.around.directory, Path::new("/tmp")]);
@@ -233,6 +249,8 @@ impl Work<'_> {
         let mut denied = Vec::new();
         for (path, stand_in) in written.into_iter().chain(protected) {
             let (found, links) = looked_up("deny_write", &path)?;
+            // Wherever they lead: another name in the place of a link would be a new file there.
+            self.links.extend(links);
             let (place, is_there) = match found {
                 Found::There(place) => (place, true),
                 Found::Missing { reached, rest } => (reached.join(rest), false),
@@ -242,7 +260,6 @@ impl Work<'_> {
             if !holds && !trees.iter().any(|tree| place.starts_with(tree)) {
                 continue;
             }
-            self.links.extend(links);
             let kept = if is_there {
                 refuse_other_names("deny_write", &place)?;
                 self.placeholders.share(&place)
@@ -263,12 +280,13 @@ impl Work<'_> {
         let own = [PRIVATE_DIRECTORY, "/proc", "/dev"].map(Path::new);
         let mut masked = Vec::new();
         for path in &limits.deny_read {
-            let (Found::There(place), links) = looked_up("deny_read", &self.resolve(path))? else { continue };
+            let (found, links) = looked_up("deny_read", &self.resolve(path))?;
+            self.links.extend(links);
+            let Found::There(place) = found else { continue };
             if own.iter().any(|own| own.starts_with(&place)) || place.starts_with("/proc") {
                 return Err(FilesError::Unhideable(place));
             }
             refuse_other_names("deny_read", &place)?;
-            self.links.extend(links);
             masked.push(place);
         }
         Ok(masked)

@@ -12,6 +12,7 @@ use crate::surroundings::Bound;
 
 cases![
     nothing_but_what_is_allowed_is_written,
+    as_gitlab_writes_it,
     tools_work_in_what_is_allowed,
     mounts_and_binds_of_the_same_files,
     what_steers_the_run_stays_as_it_is,
@@ -232,6 +233,32 @@ attempt('bound', lambda: put('bound/file') if {root} else os.unlink('/none'))",
     nothing_open(run, &code);
     assert_eq!(fs::read_to_string(work.join("kept/file")).unwrap(), "kept");
     assert_eq!(fs::read_to_string(elsewhere.join("file")).unwrap(), "kept");
+}
+
+/// With /tmp the host's and with one of the sandbox's own; started in it, too.
+fn as_gitlab_writes_it() {
+    let lines = "allow_write = [\"./\", \"/tmp\"]\ndeny_write = [\"/var/tmp/.gitlab-sandbox\", \"/tmp/kept\"]\ndeny_read = [\"~/.ssh\"]\nallow_git_config = true";
+    let place = PathBuf::from(format!("/tmp/sandbox-proxy-it-files-{}", std::process::id()));
+    fs::create_dir_all(&place).unwrap();
+    let script =
+        "set -e; echo x > file; t=$(mktemp); echo y > $t; cat $t; rm $t; rm file; ! touch /var/tmp/x-$$; ! touch ../x";
+    let mut answers = Vec::new();
+    for options in [&[][..], &["--private-tmp"]] {
+        let run = options.iter().fold(limited(lines), |run, option| run.arg(option)).script(script);
+        answers.push(run.to_command().output().unwrap());
+        let script = "echo x > file; cat file; ls -A";
+        let run = options.iter().fold(limited(lines), |run, option| run.arg(option)).script(script);
+        answers.push(run.to_command().current_dir(&place).output().unwrap());
+    }
+    let left = fs::read_to_string(place.join("file"));
+    fs::remove_dir_all(&place).unwrap();
+    let told: Vec<String> = answers.iter().map(|output| String::from_utf8_lossy(&output.stdout).into_owned()).collect();
+    assert!(answers.iter().all(|output| output.status.success()), "{answers:?}");
+    assert!(
+        told[0] == "y\n" && told[2] == "y\n" && told[1].starts_with("x\n") && told[3].starts_with("x\n"),
+        "{told:?}"
+    );
+    assert_eq!(left.unwrap(), "x\n");
 }
 
 fn what_steers_the_run_stays_as_it_is() {

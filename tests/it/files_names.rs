@@ -13,6 +13,7 @@ cases![
     deny_beats_allow_whatever_is_done_to_names,
     a_closed_directory_above_what_is_denied,
     names_that_do_not_exist_are_kept_from_being_made,
+    links_that_lead_away_are_kept,
     what_programs_outside_obey_is_kept,
     git_config_by_choice,
     repositories_below_and_elsewhere,
@@ -84,6 +85,39 @@ for path in ['sub/absent', 'to']:
     // Where nothing may be written anyway, nothing need be made.
     let run = limited("allow_write = [\"out\"]\ndeny_write = [\"absent\"]").file("out/x", "");
     run.script("ls -A").run().expect_stdout("out\n");
+}
+
+/// What they lead to may not be written anyway, but another name could take theirs.
+fn links_that_lead_away_are_kept() {
+    let run = limited("allow_write = [\".\"]\ndeny_write = [\"link\", \"way/to/file\"]");
+    let (work, outside) = (run.work(), run.outside().to_owned());
+    write(&outside.join("settings/tasks.json"), "kept");
+    write(&outside.join("repository/HEAD"), "ref: refs/heads/main");
+    let links = [
+        ("link", "../settings"),
+        ("way", "../absent"),
+        (".vscode", "../settings"),
+        (".mcp.json", "../settings/tasks.json"),
+        (".idea", "../nowhere"),
+        (".git", "../repository"),
+    ];
+    for (name, target) in links {
+        symlink(target, work.join(name)).unwrap();
+    }
+    let code = "for path in ['link', 'way', '.vscode', '.mcp.json', '.idea', '.git']:
+    put('spare')
+    attempt('remove ' + path, lambda: os.unlink(path))
+    attempt('move ' + path, lambda: os.rename(path, 'moved'))
+    attempt('replace ' + path, lambda: os.rename('spare', path))
+    attempt('exchange ' + path, lambda: renameat2('spare', path, 2))
+    attempt('mkdir ' + path, lambda: os.mkdir(path))
+    attempt('write in ' + path, lambda: put(path + '/new'))
+    attempt('write ' + path, lambda: put(path))";
+    nothing_open(run, code);
+    for (name, target) in links {
+        assert_eq!(fs::read_link(work.join(name)).unwrap(), Path::new(target), "{name}");
+    }
+    assert_eq!(fs::read_to_string(outside.join("settings/tasks.json")).unwrap(), "kept");
 }
 
 /// The shell of git; the person's own settings do not count.

@@ -44,7 +44,13 @@ pub fn plan(args: &RunArgs, identity: &Identity, opened: &Opened, id: &SandboxId
     let others = identity.real_root.then(launcher::all_homes);
     let homes = Homes { own: identity, others: others.as_deref() };
     let mounts = std::fs::read("/proc/self/mountinfo").context("the mounts cannot be listed")?;
-    let around = Around { home: &identity.home, directory: &directory, homes: others.as_deref(), mounts: &mounts };
+    let around = Around {
+        home: &identity.home,
+        directory: &directory,
+        homes: others.as_deref(),
+        private: &private,
+        mounts: &mounts,
+    };
     let rules = files::rules(&opened.compiled.files, around, args.quiet)?;
     let place = Place { directory: &directory, needed: &needed, private: &private, mounts: &mounts };
     // Side by side: both are mostly waiting for the kernel, and the command waits for both.
