@@ -111,7 +111,9 @@ impl Scan {
         let named = text.strip_prefix(b"gitdir:").map(|named| Path::new(OsStr::from_bytes(named.trim_ascii())));
         let Some(directory) = named.zip(path.parent()).map(|(directory, above)| above.join(directory)) else { return };
         self.settings(&directory);
-        self.deny(directory.join("gitdir"));
+        if directory.join("gitdir").exists() {
+            self.deny(directory.join("gitdir"));
+        }
         let common = std::fs::read(directory.join("commondir")).unwrap_or_default();
         if !common.is_empty() {
             self.settings(&directory.join(Path::new(OsStr::from_bytes(common.trim_ascii()))));
