@@ -69,9 +69,9 @@ fn srt_settings_are_a_policy() {
 fn srt_addresses_are_checked() {
     let answer = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n".to_vec();
     let upstream = |at| RawTls::start(at, vec![Step::ReadHead, Step::Send(answer.clone()), Step::Close]);
-    let (denied, opened) = (upstream("11.22.44.130:443"), upstream("10.1.2.130:8443"));
+    let (denied, opened) = (upstream("11.22.44.190:443"), upstream("10.1.2.130:8443"));
     let elsewhere = upstream("10.1.2.130:443");
-    internet().dns.set("denied.srt.test", &["11.22.44.130"]);
+    internet().dns.set("denied.srt.test", &["11.22.44.190"]);
     internet().dns.set("private.srt.test", &["10.1.2.130"]);
     let run = srt(r#""allowedDomains": ["*.srt.test", "10.1.2.130:8443"], "deniedDomains": [],
         "deniedResolvedAddresses": ["11.22.44.128/29"]"#);
@@ -93,7 +93,7 @@ tell(told)
         "10.1.2.130:443" => json!([403, "host_not_listed"]),
         _ => json!([403, "address_blocked"]),
     });
-    output.expect_stderr("to allow it: take 11.22.44.130 out of the addresses that the policy denies");
+    output.expect_stderr("to allow it: take 11.22.44.190 out of the addresses that the policy denies");
     output.expect_stderr("10.1.2.130 is a private address, which this entry opens");
     assert_eq!((denied.requests("GET"), opened.requests("GET"), elsewhere.requests("GET")), (0, 2, 0));
 }

@@ -66,10 +66,10 @@ fn what_is_under_way_ends_with_its_permission() {
     let rule = |host: &str, scheme: &str, port: u16| {
         format!("[[network.rules]]\nhost = \"{host}\"\naction = \"allow\"\nscheme = \"{scheme}\"\nports = [{port}]\n")
     };
-    for (name, address) in [("gone", "11.22.44.110"), ("kept", "11.22.44.111")] {
+    for (name, address) in [("gone", "11.22.44.191"), ("kept", "11.22.44.192")] {
         internet().dns.set(&format!("{name}.reload.test"), &[address]);
     }
-    let _servers = ["11.22.44.110", "11.22.44.111"].map(|address| {
+    let _servers = ["11.22.44.191", "11.22.44.192"].map(|address| {
         (
             Recorder::tcp(&format!("{address}:7000"), b"pong"),
             Recorder::tcp(&format!("{address}:80"), b"HTTP/1.1 200 OK\r\n\r\nbegun"),

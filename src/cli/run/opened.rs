@@ -67,9 +67,9 @@ impl Opened {
         let mut origin = Origin { texts: Vec::new(), files: Vec::new(), options, learn };
         for path in files {
             let file = opener.steering(&path, Purpose::Read).with_context(|| unreadable(&path))?;
-            let metadata = file.metadata().with_context(|| unreadable(&path))?;
-            origin.texts.push(read_policy(file, &path)?);
-            origin.files.push((path, metadata));
+            let read = file.try_clone().with_context(|| unreadable(&path))?;
+            origin.texts.push(read_policy(read, &path)?);
+            origin.files.push((path, file));
         }
         origin.texts.append(&mut opener.presets(&args.policy.preset, &identity.home, args.quiet)?);
         let compiled = origin.compile(&origin.texts)?;

@@ -29,8 +29,8 @@ const LOOK: Duration = Duration::from_millis(500);
 pub struct Origin {
     /// The texts, in their order, presets last.
     pub texts: Vec<NamedText>,
-    /// The files of the first of them, as they were given, with what they are.
-    pub files: Vec<(PathBuf, Metadata)>,
+    /// The files of the first of them, as they were given. They stay open: the number of an open file goes to no other one.
+    pub files: Vec<(PathBuf, File)>,
     /// The options that add to them.
     pub options: PolicyOptions,
     /// Everything is permitted, to learn what is used.
@@ -115,10 +115,9 @@ impl Reload {
     /// None where there is no file that could be read again. To be called when this process has become the sandbox's user.
     pub fn new(origin: Origin, fixed: Fixed, sandbox: Arc<Sandbox>, quiet: bool) -> Option<Self> {
         let mut files = Vec::new();
-        for (path, metadata) in &origin.files {
-            match kept(path, metadata) {
-                Ok(()) => {
-                    let began = Stamp::of(metadata);
+        for (path, file) in &origin.files {
+            match kept(path, file) {
+                Ok(began) => {
                     files.push(Watched { path: path.clone(), began, seen: Some(began) });
                 }
                 Err(why) if !quiet => {
@@ -238,7 +237,8 @@ fn could_replace(path: &Path) -> bool {
 }
 
 /// Why a file cannot be read again, whatever comes.
-fn kept(path: &Path, metadata: &Metadata) -> Result<(), &'static str> {
+fn kept(path: &Path, file: &File) -> Result<Stamp, &'static str> {
+    let Ok(metadata) = file.metadata() else { return Err("it cannot be looked at") };
     if !metadata.is_file() {
         Err("it is no regular file")
     } else if metadata.nlink() != 1 {
@@ -246,6 +246,6 @@ fn kept(path: &Path, metadata: &Metadata) -> Result<(), &'static str> {
     } else if File::open(path).is_err() {
         Err("the sandbox's user cannot read it")
     } else {
-        Ok(())
+        Ok(Stamp::of(&metadata))
     }
 }
