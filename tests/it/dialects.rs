@@ -74,7 +74,7 @@ fn srt_addresses_are_checked() {
     internet().dns.set("denied.srt.test", &["11.22.44.190"]);
     internet().dns.set("private.srt.test", &["10.1.2.130"]);
     let run = srt(r#""allowedDomains": ["*.srt.test", "10.1.2.130:8443"], "deniedDomains": [],
-        "deniedResolvedAddresses": ["11.22.44.128/29"]"#);
+        "deniedResolvedAddresses": ["11.22.44.184/29"]"#);
     let code = r#"
 told = []
 for host, port in [("denied.srt.test", 443), ("private.srt.test", 443), ("private.srt.test", 8443), ("10.1.2.130", 443), ("10.1.2.130", 8443)]:
