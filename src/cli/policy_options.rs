@@ -87,31 +87,18 @@ impl PolicyArgs {
     /// The policy files, and the options that add to them; presets are read by [`presets::Presets`], an administrator's
     /// settings by [`super::gitlab::read`].
     pub fn into_parts(self) -> (Vec<PathBuf>, PolicyOptions) {
-        let Self {
-            policy,
-            preset: _,
-            gitlab_settings: _,
-            allow,
-            network,
-            allow_cidr,
-            allow_private_ips,
-            bind,
-            secret,
-            upstream_proxy,
-            upstream_proxy_auth,
-        } = self;
         let options = PolicyOptions {
-            allow,
-            network,
-            allow_cidr,
-            allow_private_ips,
-            bind,
-            secret,
-            upstream_proxy,
-            upstream_proxy_auth,
+            allow: self.allow,
+            network: self.network,
+            allow_cidr: self.allow_cidr,
+            allow_private_ips: self.allow_private_ips,
+            bind: self.bind,
+            secret: self.secret,
+            upstream_proxy: self.upstream_proxy,
+            upstream_proxy_auth: self.upstream_proxy_auth,
             gitlab: None,
         };
-        (policy, options)
+        (self.policy, options)
     }
 }
 
