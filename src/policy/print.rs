@@ -10,6 +10,7 @@ use super::egress::EgressMode;
 use super::files::{FileLimits, FilePath, FilePolicy, UnixSockets};
 use super::network::NetworkMode;
 use super::rule::{Action, Rule, Schemes};
+use super::upstream::UpstreamProxy;
 
 /// The TOML that says what a policy says. Two policies that say the same become the same text, unless `places` asks for a
 /// comment on where each rule comes from.
@@ -18,7 +19,8 @@ use super::rule::{Action, Rule, Schemes};
 /// file of our own does not take them: load the text to know.
 pub fn toml(compiled: &Compiled, places: bool) -> String {
     let mut out = String::new();
-    let policy = &compiled.policy;
+    // All of it, so that what is added is not forgotten here. The last three are not what a policy says.
+    let Compiled { policy, files, upstream_proxy, secrets, warnings: _, written: _, cases: _ } = compiled;
     let mode = match policy.network_mode() {
         NetworkMode::None if policy.mode_is_fixed => Some("none"),
         NetworkMode::None => None,
@@ -46,18 +48,21 @@ pub fn toml(compiled: &Compiled, places: bool) -> String {
         ("block_private_ips", open),
     ];
     table(&mut out, "egress", egress);
-    table(&mut out, "files", of_files(&compiled.files));
-    if let Some(proxy) = &compiled.upstream_proxy {
-        let authority = format!("http://{}:{}", proxy.authority.host, proxy.authority.port);
-        let auth = proxy.auth.as_deref().map(text);
-        table(&mut out, "upstream", [("proxy", Some(text(authority))), ("proxy_auth", auth)]);
+    table(&mut out, "files", of_files(files));
+    if let Some(UpstreamProxy { authority, auth, looks_up }) = upstream_proxy {
+        let upstream = [
+            ("proxy", Some(text(format!("http://{}:{}", authority.host, authority.port)))),
+            ("proxy_auth", auth.as_deref().map(text)),
+            ("resolve", looks_up.then(|| text("upstream"))),
+        ];
+        table(&mut out, "upstream", upstream);
     }
     let passed: Vec<String> = policy.passthrough.as_slice().iter().map(passed).collect();
     table(&mut out, "tls", [("passthrough", some(&passed))]);
     for binding in policy.bindings() {
         table(&mut out, "[header_bindings]", of_binding(binding));
     }
-    for secret in &compiled.secrets {
+    for secret in secrets {
         let source = match &secret.source {
             SecretSource::Env(name) => ("env", Some(text(name))),
             SecretSource::File(path) => ("file", Some(text(path.display()))),
@@ -203,6 +208,7 @@ unix_sockets = ["/run/x.sock"]
 [upstream]
 proxy = "http://proxy.example.com:3128"
 proxy_auth = "PROXY"
+resolve = "upstream"
 
 [tls]
 passthrough = ["pinned.example.com:8443", "*.pinned.example.org"]
