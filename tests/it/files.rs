@@ -293,6 +293,15 @@ fn streams_are_what_they_were() {
     let status = run.to_command().stdout(File::create(&log).unwrap()).status().unwrap();
     let said = fs::read_to_string(&log).unwrap();
     assert!(code(status) == 0 && said.contains("four"), "{said}");
+    // The descriptor is one of a mount outside, where nothing is read-only: this is Landlock's to refuse.
+    let letter = write(&run.home().join("letter"), "kept");
+    let run = run.script(
+        "exec 2>&1; for way in /proc/self/fd/0 /dev/stdin; do echo changed > $way; echo changed >> $way; done; cat",
+    );
+    let output = run.to_command().stdin(File::open(&letter).unwrap()).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(said.matches("ermission denied").count() == 4 && said.ends_with("kept"), "{said}");
+    assert_eq!(fs::read_to_string(&letter).unwrap(), "kept");
     let output = run.to_command().stdin(File::open(work.join("kept")).unwrap()).output().unwrap();
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(code(output.status) == 125 && said.contains("standard input is") && said.contains("cat |"), "{said}");
