@@ -26,6 +26,7 @@ missing_packages() {
         PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin command -v "${pair%%:*}" >/dev/null ||
             echo "${pair#*:}"
     done
+    compgen -G "/usr/lib/*/libnss_wrapper.so" >/dev/null || echo libnss-wrapper
     for pair in $modules; do
         /usr/bin/python3 -c "import ${pair%%:*}" 2>/dev/null || echo "${pair#*:}"
     done

@@ -49,6 +49,7 @@ pub fn more(this: &Compiled, other: &Compiled) -> Vec<More> {
     sides.egress(&mut found);
     sides.addresses(&mut found);
     sides.bindings(&mut found);
+    sides.upstream(&mut found);
     found.extend(files::more(&this.files, &other.files));
     let mut said = HashSet::new();
     found.retain(|more| said.insert(more.what.clone()));
@@ -103,6 +104,23 @@ fn is_all(compiled: &Compiled) -> bool {
 }
 
 impl Sides<'_> {
+    /// Another way out, or another that is told of names and secrets.
+    fn upstream(&self, found: &mut Vec<More>) {
+        let (ours, theirs) = (&self.this.upstream_proxy, &self.other.upstream_proxy);
+        if ours == theirs {
+            return;
+        }
+        let what = match ours {
+            None => "upstreams are dialled directly, not through a proxy (upstream.proxy)".to_owned(),
+            Some(proxy) => {
+                let names =
+                    if proxy.looks_up { ", which looks names up: a permitted one may lead anywhere" } else { "" };
+                format!("upstreams are dialled through {}{names} (upstream.proxy)", proxy.authority)
+            }
+        };
+        found.push(More { certain: true, what, place: None, example: None });
+    }
+
     /// The first of these questions that is permitted here and denied there.
     fn example(&self, tries: impl IntoIterator<Item = Question>) -> Option<Question> {
         let shows =

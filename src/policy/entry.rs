@@ -60,9 +60,12 @@ impl Policy {
         by_network || self.rules.relay_any() || !self.passthrough.as_slice().is_empty()
     }
 
-    /// Whether a name has to keep its connections known by it: what is passed on unread does not say a name.
+    /// Whether a name has to keep its connections known by it: what is passed on unread does not say a name, be that because of
+    /// a tcp rule, or because addresses are permitted whatever they are called while a rule says something of the name.
     pub fn is_known_by_name_only(&self, name: &HostName) -> bool {
-        self.rules.open_any(&Host::Name(name.clone()), Schemes::Only(Scheme::Tcp))
+        let host = Host::Name(name.clone());
+        let by_address = self.network.mode() == NetworkMode::All || self.egress.mode() != EgressMode::BlockAll;
+        self.rules.open_any(&host, Schemes::Only(Scheme::Tcp)) || by_address && self.rules.say_anything_of(&host)
     }
 
     /// Whether something for this destination looks at requests, or denies https or http.

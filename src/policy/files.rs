@@ -145,6 +145,11 @@ impl FilePath {
         self.base == tree.base && self.rest.starts_with(&tree.rest) && (!climbs || self == tree)
     }
 
+    /// How many names it has below what it is counted from.
+    pub fn depth(&self) -> usize {
+        self.rest.components().count()
+    }
+
     /// Whether it is counted from the home.
     pub fn is_of_home(&self) -> bool {
         self.base == Base::Home

@@ -13,6 +13,8 @@ use super::{network, path};
 const HOSTS: usize = 4096;
 /// Different paths of one of them that are remembered; one with more is permitted whole.
 const PATHS: usize = 512;
+/// Bytes of paths that are remembered in all; a host with a path beyond them is permitted whole.
+const BYTES: usize = 8 << 20;
 /// Different methods of one of them; one with more is permitted whole.
 const METHODS: usize = 16;
 /// First segments of paths through which a host may be used and still have its paths written down.
@@ -24,6 +26,8 @@ pub struct Learned {
     used: BTreeMap<(Host, u16, u8), Used>,
     requests: u64,
     beyond: u64,
+    /// Bytes of all paths.
+    bytes: usize,
 }
 
 /// How one host was used by one scheme on one port.
@@ -49,7 +53,7 @@ impl Learned {
         }
         let used = self.used.entry(key).or_insert_with(|| Used { paths: Some(BTreeSet::new()), ..Used::default() });
         match request {
-            Some((method, path)) => used.note(method, path),
+            Some((method, path)) => used.note(method, path, &mut self.bytes),
             None => used.whole = true,
         }
     }
@@ -77,7 +81,7 @@ impl Learned {
 }
 
 impl Used {
-    fn note(&mut self, method: &str, path: &str) {
+    fn note(&mut self, method: &str, path: &str, bytes: &mut usize) {
         if self.whole {
             return;
         }
@@ -89,10 +93,11 @@ impl Used {
         self.whole = self.methods.len() > METHODS;
         let compared = path::decoded(path).ok().is_some_and(|path| path::segments(&path).is_some());
         match &mut self.paths {
-            Some(paths) if compared && paths.len() < PATHS => {
+            Some(paths) if compared && paths.contains(path) => {}
+            Some(paths) if compared && paths.len() < PATHS && *bytes < BYTES => {
+                *bytes += path.len();
                 paths.insert(path.to_owned());
             }
-            Some(paths) if compared && paths.contains(path) => {}
             paths => *paths = None,
         }
     }

@@ -76,6 +76,11 @@ impl RuleSet {
         self.of_host(host).any(|rule| !rule.is_whole() && rule.ports.contains(port))
     }
 
+    /// Whether a rule denies something of a host, or looks at requests to it.
+    pub(super) fn say_anything_of(&self, host: &Host) -> bool {
+        self.of_host(host).any(|rule| rule.action == Action::Deny || !rule.is_whole())
+    }
+
     /// Whether any rule permits tcp.
     pub(super) fn relay_any(&self) -> bool {
         self.relaying

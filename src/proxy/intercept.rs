@@ -95,16 +95,22 @@ async fn look(connection: Connection, unread: Option<Failure>, early: Bytes, mut
 /// Where a client is silent, the upstream is dialled, since it may be that which speaks first.
 async fn look_or_relay(connection: Connection, grant: Grant, early: Bytes, mut io: TcpStream) {
     let opaque = connection.speaking(Scheme::Tcp);
+    let speech = match grant {
+        Grant::NetworkAll | Grant::Egress { .. } => Speech::of_doubtful,
+        Grant::Host { .. } | Grant::Rule { .. } => Speech::of,
+    };
     let Some(early) = first_bytes(&mut io, early, SILENCE).await else {
         let joint = match relay::dial(&opaque, grant).await {
             Ok(joint) => joint,
             Err(failure) => return look(connection, Some(failure), Bytes::new(), io).await,
         };
         let early = tokio::select! {
+            biased;
+            () = opaque.underway.forbidden(&opaque.worker.sandbox, joint.changes.clone()) => return,
             _ = joint.server.readable() => Bytes::new(),
             early = first_bytes(&mut io, Bytes::new(), Duration::MAX) => early.unwrap_or_default(),
         };
-        return match Speech::of(&early) {
+        return match speech(&early) {
             Speech::Other | Speech::Nothing => relay::join(&opaque, joint, early, io).await,
             Speech::Tls | Speech::Http => {
                 drop(joint);
@@ -112,7 +118,7 @@ async fn look_or_relay(connection: Connection, grant: Grant, early: Bytes, mut i
             }
         };
     };
-    match Speech::of(&early) {
+    match speech(&early) {
         Speech::Other => {
             if let Err((failure, early, io)) = pass_on(&opaque, grant, early, io).await {
                 look(connection, Some(failure), early, io).await;
@@ -131,7 +137,8 @@ enum Speech {
 }
 
 impl Speech {
-    /// HTTP is a method in capitals and a space, or as much of that as there is: not what ssh, for one, begins with.
+    /// What clients send: HTTP is a method in capitals and a space, or as much of that as there is, which is not what ssh, for
+    /// one, begins with.
     fn of(early: &[u8]) -> Self {
         let word = early.iter().take_while(|byte| byte.is_ascii_uppercase() || matches!(byte, b'-' | b'_')).count();
         match early.first() {
@@ -139,6 +146,21 @@ impl Speech {
             Some(0x16) => Self::Tls,
             Some(b'A'..=b'Z') if early.get(word).is_none_or(|byte| *byte == b' ') => Self::Http,
             Some(_) => Self::Other,
+        }
+    }
+
+    /// The same by whatever a server may take for HTTP: small letters, other white space, and what stands behind empty lines
+    /// (RFC 9112 section 2.2). For connections that are permitted whatever they are called, which a deny rule has to see:
+    /// what only looks like HTTP is refused there.
+    fn of_doubtful(early: &[u8]) -> Self {
+        let text = early.trim_ascii_start();
+        let is_token = |byte: &u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(byte);
+        let word = text.iter().take_while(|byte| is_token(byte)).count();
+        match (Self::of(early), text.first()) {
+            (Self::Other, None) => Self::Http,
+            (Self::Other, Some(first)) if !is_token(first) || text.starts_with(b"SSH-") => Self::Other,
+            (Self::Other, Some(_)) if text.get(word).is_none_or(|byte| matches!(byte, b' ' | b'\t')) => Self::Http,
+            (plain, _) => plain,
         }
     }
 }

@@ -159,8 +159,7 @@ async fn pass(
     let names = permitted.bindings().iter().map(|&at| policy.bindings()[at].secret_name().to_owned());
     event.bindings = names.collect();
     let credentialed = inject::inject(&sandbox.injector, permitted, upgrade.is_some())?;
-    let (mut response, mut lease) = upstream::send(connection, credentialed, key, row).await?;
-    ticket.goes_to(lease.peer());
+    let (mut response, mut lease) = upstream::send(connection, credentialed, key, row, &ticket).await?;
     if response.status() == StatusCode::SWITCHING_PROTOCOLS {
         lease.retire();
         tunnel::switch(connection, &mut response, upgrade, raw, ticket)?;

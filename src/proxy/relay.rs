@@ -44,7 +44,8 @@ pub struct Joint {
     pub server: TcpStream,
     row: Row,
     ticket: Ticket,
-    changes: watch::Receiver<()>,
+    /// Tells of every policy that came after the one by which it was permitted.
+    pub changes: watch::Receiver<()>,
 }
 
 /// Why a connection cannot go on unread.
@@ -63,6 +64,11 @@ pub enum Failure {
 pub async fn dial(connection: &Connection, grant: Grant) -> Result<Joint, Failure> {
     let ticket = connection.underway.relay(&connection.destination);
     let changes = connection.worker.sandbox.changes();
+    // By the policy of now: `grant` may be older than what `changes` tells.
+    if !ticket.is_permitted(&connection.worker.sandbox.policy()) {
+        let what = "the policy has changed".to_owned();
+        return Err(Failure::Refused(Refusal::Malformed(what)));
+    }
     let target = upstream::target_unread(connection, &grant).await.map_err(Failure::Refused)?;
     let mut event = connection.event();
     event.rule = Some(grant);
@@ -97,10 +103,11 @@ pub async fn join(connection: &Connection, joint: Joint, early: Bytes, client: T
         tokio::try_join!(both.0, both.1).map(drop)
     };
     let ended = tokio::select! {
-        ended = passed => ended,
+        biased;
         () = connection.underway.forbidden(&connection.worker.sandbox, changes) => {
             Err(io::Error::other("the policy has changed"))
         }
+        ended = passed => ended,
     };
     if let Err(error) = ended {
         tracing::debug!(%error, "a relayed connection ended");

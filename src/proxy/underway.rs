@@ -90,6 +90,11 @@ impl Asked {
 }
 
 impl Ticket {
+    /// Whether a policy permits it, as far as is known where it goes to.
+    pub fn is_permitted(&self, policy: &Policy) -> bool {
+        self.of.lock().get(self.at).is_none_or(|asked| asked.is_permitted(policy))
+    }
+
     /// Notes where it goes to, where that is known.
     pub fn goes_to(&self, peer: Option<SocketAddr>) {
         if let Some(asked) = self.of.lock().get_mut(self.at) {

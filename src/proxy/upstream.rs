@@ -25,6 +25,7 @@ use super::capture::guard::{HEAD_MAX, HEADERS_MAX};
 use super::inject::Credentialed;
 use super::pool::{Handle, Key, Lease, STREAMS};
 use super::refusal::Refusal;
+use super::underway::Ticket;
 use super::{Connection, Worker};
 
 /// For one address to take the connection.
@@ -48,12 +49,14 @@ pub async fn send(
     request: Credentialed<Request<Incoming>>,
     key: Key,
     row: &mut Row,
+    ticket: &Ticket,
 ) -> Result<(Response<Incoming>, Lease), Refusal> {
     let mut request = outgoing(connection, request, row);
     let mut fresh = false;
     loop {
         let mut lease = connect(connection, &key, fresh).await?;
         row.event().upstream = lease.peer();
+        ticket.goes_to(lease.peer());
         let copy = replayable(&request, lease.reused(), row);
         match exchange(connection, &mut lease, request).await {
             Ok(response) => return Ok((response, lease)),

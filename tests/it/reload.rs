@@ -14,6 +14,7 @@ use crate::sandbox::{Run, Running};
 cases![
     a_host_is_added_and_taken_away,
     what_is_under_way_ends_with_its_permission,
+    an_upload_ends_when_its_address_is_denied,
     a_broken_file_leaves_the_policy_as_it_was,
     a_hangup_has_the_files_read_at_once,
     without_a_file_a_hangup_is_the_commands,
@@ -124,6 +125,30 @@ kept[0].sendall(b"more")
     output.expect_code(0).expect_stdout("gone [True, True]").expect_stdout("kept [True, True]");
 }
 
+/// Nothing has been answered yet, so that only the connection tells where it goes.
+fn an_upload_ends_when_its_address_is_denied() {
+    internet().dns.set("upload.reload.test", &["11.22.44.193"]);
+    let recorder = Recorder::tcp("11.22.44.193:80", b"");
+    let rule = "[[network.rules]]\nhost = \"upload.reload.test\"\naction = \"allow\"\nscheme = \"http\"\n";
+    let (run, path) = with_policy(rule);
+    let code = r#"
+sock = socket.create_connection(("upload.reload.test", 80))
+sock.sendall(b"POST / HTTP/1.1\r\nHost: upload.reload.test\r\nContent-Length: 1000\r\n\r\nbegun")
+print("ready", flush=True)
+try:
+    print("ended", sock.recv(100) == b"")
+except ConnectionResetError:
+    print("ended", True)
+"#;
+    let running = run.python(&format!("{}{code}", include_str!("inside.py"))).start();
+    running.wait_for("ready");
+    while !recorder.seen().concat().ends_with(b"begun") {
+        std::thread::yield_now();
+    }
+    fs::write(&path, format!("{rule}[egress]\ndeny_cidrs = [\"11.22.44.193\"]\n")).unwrap();
+    running.wait().expect_code(0).expect_stdout("ended True");
+}
+
 fn a_broken_file_leaves_the_policy_as_it_was() {
     let (host, more) = ("broken.reload.allowed.test", "more.reload.allowed.test");
     let (run, path) = with_policy(&allow(&[host]));
@@ -213,7 +238,7 @@ fn what_the_sandbox_could_have_put_there_is_not_followed() {
     fs::write(&go, "").unwrap();
     let output = running.wait();
     output.expect_stdout("written").expect_stdout("host_not_listed");
-    output.expect_stderr("is another file now, which the sandbox could have put there");
+    output.expect_stderr("was moved or replaced, so that the sandbox could have written what is there now");
     assert!(!output.stdout.contains("DONE"), "{}", output.stdout);
     assert!(internet().web.requests(host).is_empty());
 }

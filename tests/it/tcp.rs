@@ -24,6 +24,7 @@ cases![
     where_something_looks_inside_nothing_passes_unread,
     all_passes_unread_what_nothing_is_for,
     under_all_a_binding_and_a_deny_rule_still_hold,
+    http_in_disguise_passes_no_deny_rule,
     a_name_inside_does_not_lend_its_permission_to_an_address,
     half_of_a_relayed_connection_may_end,
     tls_of_listed_hosts_passes_through,
@@ -54,6 +55,14 @@ fn as_nobody(program: &Path) -> Command {
         command.uid(65_534).gid(65_534);
     }
     command.env_clear().env("LC_ALL", "C").env("PATH", "/usr/bin:/bin");
+    // It wants a name for whoever runs it.
+    let users = rig::base().join("users");
+    let uid = nix::unistd::Uid::effective();
+    fs::write(&users, format!("canary:x:{uid}:{uid}::/:/bin/sh\nnobody:x:65534:65534::/:/bin/sh\n")).unwrap();
+    command
+        .env("LD_PRELOAD", "libnss_wrapper.so")
+        .env("NSS_WRAPPER_PASSWD", &users)
+        .env("NSS_WRAPPER_GROUP", "/etc/group");
     command
 }
 
@@ -323,6 +332,38 @@ tell(told)
     let rows = crate::table::rows(&told);
     assert!(rows.len() == 6 && rows.iter().all(|(_, status)| refused(status)), "{told}");
     assert!(internet().web.requests("evil.unread.test").is_empty());
+}
+
+/// Empty lines before the request, small letters, other white space: what a server may take for HTTP is judged as HTTP, be
+/// everything permitted by name or by number.
+fn http_in_disguise_passes_no_deny_rule() {
+    internet().dns.set("disguised.unread.test", &["11.22.44.99"]);
+    internet().dns.set("evil.disguised.test", &["11.22.44.99"]);
+    let recorder = Recorder::tcp("11.22.44.99:80", b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n");
+    let deny = "[[network.rules]]\nhost = \"evil.disguised.test\"\naction = \"deny\"\n\
+                [[network.rules]]\nhost = \"disguised.unread.test\"\naction = \"deny\"\nmethods = [\"DELETE\"]\n";
+    for permits in ["[network]\nmode = \"all\"\n", "[egress]\nmode = \"custom\"\nallow_cidrs = [\"11.22.44.99\"]\n"] {
+        let code = r#"
+told = []
+LINES = ["GET / HTTP/1.1", "\r\nGET / HTTP/1.1", "\r\n\r\nget / HTTP/1.1", "\n \tget / HTTP/1.1", "get\t/ HTTP/1.1", "gEt / HTTP/1.1", "x~y / HTTP/1.1"]
+def refused(host, port, text):
+    try:
+        sock = socket.create_connection((host, port))
+        sock.sendall(text.encode())
+        got = sock.recv(100)
+    except ConnectionResetError:
+        return True
+    return not got.startswith(b"HTTP/1.1 200")
+for line in LINES:
+    told += [[line, refused("11.22.44.99", 80, f"{line}\r\nHost: evil.disguised.test\r\n\r\n")]]
+    delete = line.replace("GET", "DELETE").replace("get", "delete").replace("gEt", "dElete").replace("x~y", "DELETE")
+    told += [[delete, refused("disguised.unread.test", 80, f"{delete}\r\nHost: disguised.unread.test\r\n\r\n")]]
+tell(told)
+"#;
+        let (told, _) = program(with_rules(&format!("{permits}{deny}")), code);
+        all_are(&told, |_| json!(true));
+    }
+    recorder.assert_nothing();
 }
 
 /// The address is one of the client's choosing, and the name in its handshake one that may be reached: the name's own address

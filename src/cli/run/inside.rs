@@ -60,7 +60,7 @@ pub fn plan(args: &RunArgs, identity: &Identity, opened: &Opened, id: &SandboxId
         let placed = trust_in(ca, &opened.upstream_ca, &mut environment)?;
         Ok::<_, anyhow::Error>((placed, hidden.join().map_err(|_| anyhow!("a thread of the start has panicked"))??))
     })?;
-    let Hidden { masks, pins } = hidden;
+    let Hidden { masks, pins, unchanged } = hidden;
     let mut closed = masks.clone();
     closed.extend(rules.plan.iter().filter_map(|plan| plan.mask_of(&directory)).map(Path::to_owned));
     // Where the policy says what may be written, root's limits were looked at with it.
@@ -81,7 +81,7 @@ pub fn plan(args: &RunArgs, identity: &Identity, opened: &Opened, id: &SandboxId
         placed,
         masks: names(masks),
         pins: names(pins),
-        unchanged: names(opened.steering.clone()),
+        unchanged: names(unchanged),
         runtime_directory: runtime.map(PathBuf::into_os_string),
         private_tmp,
         real_root: identity.real_root,
@@ -142,6 +142,8 @@ struct Homes<'a> {
 struct Hidden {
     masks: Vec<PathBuf>,
     pins: Vec<PathBuf>,
+    /// What steers the run, by every name.
+    unchanged: Vec<PathBuf>,
 }
 
 /// Where the command starts, and what it needs there.
@@ -166,14 +168,15 @@ fn hidden(homes: &Homes<'_>, opened: &Opened, rules: &Rules, place: &Place<'_>) 
     masks.extend(behind_secrets(&opened.sources, place, rules)?);
     masks.extend(opened.audit.iter().filter_map(|audit| audit.path.clone()));
     masks.extend(opened.learned.iter().map(|(path, _)| path.clone()));
-    let named = masks.iter().chain(&opened.steering).map(PathBuf::as_path);
+    let unchanged = launcher::everywhere(opened.steering.clone(), place.mounts);
+    let named = masks.iter().chain(&unchanged).map(PathBuf::as_path);
     let pins = launcher::pins(named.chain(rules.plan.iter().flat_map(FilePlan::named)), &links);
     let mut places = vec![PathBuf::from("/tmp"), PathBuf::from("/var/tmp"), home.clone(), place.directory.to_owned()];
     places.extend(rules.host_sockets.iter().filter_map(|socket| socket.parent()).map(Path::to_owned));
     places.retain(|directory| !place.private.contains(directory));
     let sockets = rules.host_sockets.iter().cloned().chain(launcher::stray_sockets(&places));
     masks.extend(sockets.filter(|socket| !rules.shows_socket(socket)));
-    Ok(Hidden { masks: launcher::everywhere(masks, place.mounts), pins })
+    Ok(Hidden { masks: launcher::everywhere(masks, place.mounts), pins, unchanged })
 }
 
 fn behind_secrets(sources: &[(String, Source)], place: &Place<'_>, rules: &Rules) -> Result<Vec<PathBuf>> {

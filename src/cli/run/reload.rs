@@ -1,10 +1,12 @@
 //! The policy files, read again while the command runs: when one has changed, and on SIGHUP.
 //!
 //! A file steers a run that has begun only where the sandbox cannot have written it. Inside, the files that the run began
-//! with are read-only, whatever name leads to them; what has been put in the place of one of them since is not, so that it
-//! counts only where the sandbox's user could not have put it there.
+//! with are read-only, whatever name leads to them. That ends when somebody outside moves such a file away or puts another in
+//! its place: from then on the run is steered by what it knows, for good.
 
+use std::cell::Cell;
 use std::fs::{File, Metadata};
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -13,7 +15,8 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
-use nix::unistd::{AccessFlags, access};
+use nix::errno::Errno;
+use nix::sys::inotify::{AddWatchFlags, InitFlags, Inotify};
 
 use crate::launcher::{Links, OpenedFile, Purpose, open_file};
 use crate::policy::{self, Compiled, FilePolicy, Mistakes, NamedText, PolicyOptions, SecretSpec, UpstreamProxy};
@@ -68,6 +71,8 @@ pub struct Fixed {
 
 struct Watched {
     path: PathBuf,
+    /// The file that the run began with.
+    kept: File,
     began: Stamp,
     seen: Option<Stamp>,
 }
@@ -118,7 +123,8 @@ impl Reload {
         for (path, file) in &origin.files {
             match kept(path, file) {
                 Ok(began) => {
-                    files.push(Watched { path: path.clone(), began, seen: Some(began) });
+                    let Ok(kept) = file.try_clone() else { continue };
+                    files.push(Watched { path: path.clone(), kept, began, seen: Some(began) });
                 }
                 Err(why) if !quiet => {
                     say(&format!("{} is not read again while the command runs: {why}", path.display()))
@@ -136,13 +142,17 @@ impl Reload {
     /// The system gives no thread.
     pub fn start(mut self) -> std::io::Result<Watcher> {
         let (hangups, received) = channel();
-        let thread = std::thread::Builder::new().name("policy".into()).spawn(move || self.look_after(&received))?;
+        let moves = Moves::of(&self.files)?;
+        let thread =
+            std::thread::Builder::new().name("policy".into()).spawn(move || self.look_after(&received, moves))?;
         Ok(Watcher { hangups, thread })
     }
 
-    fn look_after(&mut self, hangups: &Receiver<()>) {
+    fn look_after(&mut self, hangups: &Receiver<()>, moves: Moves) {
         let mut last = self.stamps();
         loop {
+            // Also while nobody asks, so that what was moved away and back counts as moved.
+            self.files.iter().for_each(|file| drop(moves.seen(&file.kept)));
             let asked = match hangups.recv_timeout(LOOK) {
                 Ok(()) => true,
                 Err(RecvTimeoutError::Timeout) => false,
@@ -152,7 +162,7 @@ impl Reload {
             let changed = self.files.iter().zip(&now).any(|(file, stamp)| file.seen != *stamp);
             if asked || changed && now == last {
                 self.files.iter_mut().zip(&now).for_each(|(file, stamp)| file.seen = *stamp);
-                match self.read_again(asked) {
+                match self.read_again(asked, &moves) {
                     Ok(Some(said)) => self.tell(&said),
                     Ok(None) => {}
                     Err(error) => self.tell(&format!("the policy stays as it was: {error:#}")),
@@ -168,10 +178,10 @@ impl Reload {
     }
 
     /// What came of it, for a person; none where nothing has changed and nobody asked.
-    fn read_again(&mut self, asked: bool) -> Result<Option<String>> {
+    fn read_again(&mut self, asked: bool, moves: &Moves) -> Result<Option<String>> {
         let mut texts = self.origin.texts.clone();
         for (file, text) in self.files.iter().zip(&mut texts) {
-            *text = file.read()?;
+            *text = file.read(moves)?;
         }
         if texts == self.origin.texts {
             return Ok(asked.then(|| "the policy files have not changed".to_owned()));
@@ -206,34 +216,56 @@ impl Fixed {
 }
 
 impl Watched {
-    fn read(&self) -> Result<NamedText> {
+    fn read(&self, moves: &Moves) -> Result<NamedText> {
         let context = || unreadable(&self.path);
-        let OpenedFile { file, path, .. } =
-            open_file(&self.path, Purpose::ReadFile, Links::All).with_context(context)?;
+        ensure!(!moves.seen(&self.kept)?, moved(&self.path));
+        let OpenedFile { file, .. } = open_file(&self.path, Purpose::ReadFile, Links::All).with_context(context)?;
         let before = file.metadata().with_context(context)?;
-        if Stamp::of(&before).place != self.began.place {
-            ensure!(!could_replace(&path), replaced(&path));
-        }
-        ensure!(before.nlink() == 1, "{} has other names, by which the sandbox could write it", path.display());
+        ensure!(Stamp::of(&before).place == self.began.place && before.is_file(), moved(&self.path));
         let text = read_policy(file.try_clone().with_context(context)?, &self.path)?;
         let after = file.metadata().with_context(context)?;
-        ensure!(Stamp::of(&before) == Stamp::of(&after), "{} was written while it was read", path.display());
+        ensure!(Stamp::of(&before) == Stamp::of(&after), "{} was written while it was read", self.path.display());
+        // Whatever happened meanwhile is told by now.
+        ensure!(!moves.seen(&self.kept)?, moved(&self.path));
         Ok(text)
     }
 }
 
-fn replaced(path: &Path) -> String {
+fn moved(path: &Path) -> String {
     format!(
-        "{} is another file now, which the sandbox could have put there; write the old one in place, keep it where the \
-         sandbox cannot write, or start again",
+        "{} was moved or replaced, so that the sandbox could have written what is there now; start again (and write changes \
+         into the file itself: many editors replace it)",
         path.display()
     )
 }
 
-/// Whether this process, which has the rights of the command outside of the sandbox, could have made or written this file.
-fn could_replace(path: &Path) -> bool {
-    let writable = |path: &Path| access(path, AccessFlags::W_OK).is_ok();
-    path.ancestors().any(writable)
+/// Tells whether a file has been moved, unlinked or given another name since it was opened.
+struct Moves {
+    events: Inotify,
+    seen: Cell<bool>,
+}
+
+impl Moves {
+    fn of(files: &[Watched]) -> nix::Result<Self> {
+        let events = Inotify::init(InitFlags::IN_CLOEXEC | InitFlags::IN_NONBLOCK)?;
+        for file in files {
+            let path = format!("/proc/self/fd/{}", file.kept.as_raw_fd());
+            events.add_watch(path.as_str(), AddWatchFlags::IN_MOVE_SELF | AddWatchFlags::IN_DELETE_SELF)?;
+        }
+        Ok(Self { events, seen: Cell::new(false) })
+    }
+
+    /// Once is for good: what came back may have been written meanwhile.
+    fn seen(&self, kept: &File) -> std::io::Result<bool> {
+        let told = match self.events.read_events() {
+            Ok(events) => !events.is_empty(),
+            Err(Errno::EAGAIN) => false,
+            Err(errno) => return Err(errno.into()),
+        };
+        let now = self.seen.get() || told || kept.metadata()?.nlink() != 1;
+        self.seen.set(now);
+        Ok(now)
+    }
 }
 
 /// Why a file cannot be read again, whatever comes.

@@ -120,12 +120,43 @@ impl Scan {
         }
     }
 
+    /// The repositories of submodules, checked out or not: git outside obeys their hooks and settings. Where there are none yet, none
+    /// is made, or one would be waiting for its submodule.
+    fn modules(&mut self, modules: &Path, depth: usize) {
+        let Ok(entries) = std::fs::read_dir(modules) else {
+            if depth == 0 {
+                self.deny(modules.to_owned());
+            }
+            return;
+        };
+        for path in entries.flatten().map(|entry| entry.path()) {
+            if path.join("HEAD").exists() {
+                self.settings(&path);
+            } else if depth < PROTECTED_DEPTH && path.is_dir() {
+                self.modules(&path, depth + 1);
+            }
+        }
+    }
+
+    /// Worktrees may lie elsewhere; what leads from them to hooks and settings lies here.
+    fn worktrees(&mut self, git: &Path) {
+        for entry in std::fs::read_dir(git.join("worktrees")).into_iter().flatten().flatten() {
+            for name in ["commondir", "gitdir", "config.worktree"] {
+                if entry.path().join(name).symlink_metadata().is_ok() {
+                    self.deny(entry.path().join(name));
+                }
+            }
+        }
+    }
+
     /// Hooks, settings, and `commondir` (gitrepository-layout(5)), a file that says where hooks and settings are read from:
     /// one that says "here" takes its name.
     fn settings(&mut self, git: &Path) {
         self.deny(git.join("hooks"));
         if git.join("HEAD").exists() {
             self.found.push((git.join("commondir"), StandIn::Here));
+            self.worktrees(git);
+            self.modules(&git.join("modules"), 0);
         }
         if self.git_config {
             return;

@@ -24,10 +24,16 @@ fn limits(ours: &FileLimits, theirs: &FileLimits, found: &mut Vec<More>) {
     say(beyond(&ours.allow_write, &theirs.allow_write), "may be written (files.allow_write)");
     say(beyond(&theirs.deny_write, &ours.deny_write), "is not denied to be written (files.deny_write)");
     say(beyond(&theirs.deny_read, &ours.deny_read), "is not hidden (files.deny_read)");
-    let shown: Vec<FilePath> = theirs.allow_read.iter().chain(&theirs.allow_write).cloned().collect();
-    if !theirs.deny_read.is_empty() {
-        say(beyond(&ours.allow_read, &shown), "is shown in what is hidden (files.allow_read)");
-    }
+    // The innermost decides: what theirs shows it by has to lie below what theirs hides it by.
+    let depth =
+        |path: &FilePath, list: &[FilePath]| list.iter().filter(|known| path.lies_in(known)).map(FilePath::depth).max();
+    let their_shown: Vec<FilePath> = theirs.allow_read.iter().chain(&theirs.allow_write).cloned().collect();
+    let is_hidden = |path: &&FilePath| {
+        depth(path, &theirs.deny_read)
+            .is_some_and(|hidden| depth(path, &their_shown).is_none_or(|shown| shown < hidden))
+    };
+    let shown = ours.allow_read.iter().chain(&ours.allow_write).filter(is_hidden).collect();
+    say(shown, "is shown in what is hidden (files.allow_read, files.allow_write)");
     if ours.allow_git_config && !theirs.allow_git_config {
         found.push(finding(true, "settings of git repositories may be written (files.allow_git_config)".to_owned()));
     }
@@ -93,7 +99,9 @@ mod tests {
         a_denial_less: "[files]\ndeny_read = [\"~/x\"]", "[files]\ndeny_read = [\"~\"]\ndeny_write = [\"y\"]" =>
             ["./y is not denied to be written (files.deny_write)", "~ is not hidden (files.deny_read)"];
         more_is_shown: "[files]\ndeny_read = [\"~\"]\nallow_read = [\"~/x\"]", "[files]\ndeny_read = [\"~\"]" =>
-            ["~/x is shown in what is hidden (files.allow_read)"];
+            ["~/x is shown in what is hidden (files.allow_read, files.allow_write)"];
+        shown_in_what_is_hidden_in_what_is_written: "[files]\nallow_write = [\".\"]\ndeny_read = [\"x\"]\nallow_read = [\"x/y\"]", "[files]\nallow_write = [\".\"]\ndeny_read = [\"x\"]" =>
+            ["./x/y is shown in what is hidden (files.allow_read, files.allow_write)"];
         git: "[files]\nallow_git_config = true", "[files]\nallow_git_config = false" =>
             ["settings of git repositories may be written (files.allow_git_config)"];
         a_socket: "[files]\ndisabled = true\nunix_sockets = [\"/run/x\"]", "[files]\ndisabled = true" =>
