@@ -64,7 +64,7 @@ pub use mountinfo::everywhere;
 pub use namespace::variable_names;
 pub use network::{CAPTURE_PORT, EXPLICIT_PORT, OWN_IPV4, OWN_IPV6};
 pub use open::{Links, OpenError, OpenedFile, Purpose, open_file};
-pub use pins::{links, pins};
+pub use pins::{can_keep_unchanged, links, pins};
 pub use plan::{EnvironmentError, FilePlan, HostSockets, PRIVATE_DIRECTORY, Placed, Plan, environment};
 pub use private::private_directories;
 pub use streams::check_standard_streams;

@@ -88,6 +88,12 @@ pub(super) fn keep_all_unchanged(plan: &Plan) -> Result<(), Failure> {
     plan.unchanged.iter().map(Path::new).try_for_each(keep_unchanged)
 }
 
+/// Whether this kernel (5.12 or later) can make a single file read-only inside, so that it may be read again while a command runs.
+pub fn can_keep_unchanged() -> bool {
+    // Changes nothing, and is refused for want of a right where it is known at all.
+    namespace::mount_flags(c"/", 0, 0, false) != Err(Errno::ENOSYS)
+}
+
 fn keep_unchanged(file: &Path) -> Result<(), Failure> {
     let Some(held) = hold(file)? else { return Ok(()) };
     bind(&held, file)?;

@@ -21,6 +21,7 @@ cases![
     what_the_sandbox_could_have_put_there_is_not_followed,
     bindings_and_secrets_stay_as_they_were,
     a_file_of_two_names_is_not_read_again,
+    what_cannot_be_made_read_only_is_not_read_again,
 ];
 
 fn allow(hosts: &[&str]) -> String {
@@ -274,4 +275,16 @@ fn a_file_of_two_names_is_not_read_again() {
         .run()
         .expect_code(0)
         .expect_stderr("is not read again while the command runs: it has other names");
+}
+
+/// mount_setattr(2) as on a kernel that does not have it. Root's own limits need it, so that root does not start.
+fn what_cannot_be_made_read_only_is_not_read_again() {
+    let (run, _) = with_policy(&allow(&["old.reload.allowed.test"]));
+    let without = ["/usr/bin/python3", "-c", include_str!("inside/without.py"), "442"];
+    let output = run.behind(&without).script("true").run();
+    if nix::unistd::Uid::effective().is_root() {
+        output.expect_code(125);
+    } else {
+        output.expect_code(0).expect_stderr("is not read again while the command runs: this kernel cannot");
+    }
 }

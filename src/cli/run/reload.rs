@@ -18,7 +18,7 @@ use anyhow::{Context, Result, bail, ensure};
 use nix::errno::Errno;
 use nix::sys::inotify::{AddWatchFlags, InitFlags, Inotify};
 
-use crate::launcher::{Links, OpenedFile, Purpose, open_file};
+use crate::launcher::{self, Links, OpenedFile, Purpose, open_file};
 use crate::policy::{self, Compiled, FilePolicy, Mistakes, NamedText, PolicyOptions, SecretSpec, UpstreamProxy};
 use crate::sandboxes::Sandbox;
 
@@ -275,6 +275,8 @@ fn kept(path: &Path, file: &File) -> Result<Stamp, &'static str> {
         Err("it is no regular file")
     } else if metadata.nlink() != 1 {
         Err("it has other names, by which the sandbox could write it")
+    } else if !launcher::can_keep_unchanged() {
+        Err("this kernel cannot make it read-only inside; Linux 5.12 can")
     } else if File::open(path).is_err() {
         Err("the sandbox's user cannot read it")
     } else {
