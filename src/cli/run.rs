@@ -116,8 +116,9 @@ fn try_run(args: &RunArgs) -> Result<u8> {
     // From here on there is a child; an error on the way drops `newborn`, which ends it.
     let learned = opened.learned.as_ref().map(|(_, file)| file.try_clone()).transpose()?;
     let (running, reload, _placeholders) = start(args, opened, &identity, &newborn)?;
-    newborn.release()?;
+    // Before anything inside could move a file.
     let watcher = reload.map(Reload::start).transpose()?;
+    newborn.release()?;
     let hangup = watcher.as_ref().map(|watcher| || watcher.hangup());
     let ended = newborn.supervise(None, hangup.as_ref().map(|hangup| hangup as &dyn Fn()));
     if let Some(watcher) = watcher {

@@ -156,13 +156,24 @@ impl Speech {
         let text = early.trim_ascii_start();
         let is_token = |byte: &u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(byte);
         let word = text.iter().take_while(|byte| is_token(byte)).count();
+        let may_be_request = match text[word..] {
+            [] | [b'\r'] | [b' ' | b'\t' | 0x0b | 0x0c, ..] => true,
+            [b'\r', next, ..] => next != b'\n',
+            _ => false,
+        };
         match (Self::of(early), text.first()) {
             (Self::Other, None) => Self::Http,
-            (Self::Other, Some(first)) if !is_token(first) || text.starts_with(b"SSH-") => Self::Other,
-            (Self::Other, Some(_)) if text.get(word).is_none_or(|byte| matches!(byte, b' ' | b'\t')) => Self::Http,
+            (Self::Other, Some(first)) if is_token(first) && may_be_request && !is_ssh(text) => Self::Http,
             (plain, _) => plain,
         }
     }
+}
+
+/// Whether it begins with a whole line of ssh's (RFC 4253 section 4.2), and one that no server takes for a request: `SSH-2.0-x` could
+/// be a method, too.
+fn is_ssh(text: &[u8]) -> bool {
+    let line = text.iter().position(|byte| *byte == b'\n').map(|end| text[..end].to_ascii_uppercase());
+    line.is_some_and(|line| line.starts_with(b"SSH-") && memchr::memmem::find(&line, b"HTTP/").is_none())
 }
 
 /// What was read already, else what comes first; none when nothing comes in time, empty when the client has ended.
@@ -353,4 +364,39 @@ async fn note(connection: &Connection, refusal: &Refusal, scheme: Scheme) {
     event.deny(refusal.code(), refusal.for_operator(), refusal.cure());
     // Where no row can be had, nothing went on either.
     drop(connection.worker.audit.open(event).await);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_server_may_take_for_http() {
+        let spoken = |bytes: &[u8]| match Speech::of_doubtful(bytes) {
+            Speech::Tls => "tls",
+            Speech::Http => "http",
+            Speech::Other => "other",
+            Speech::Nothing => "nothing",
+        };
+        for (bytes, want) in [
+            (&b""[..], "nothing"),
+            (b"\x16\x03\x01", "tls"),
+            (b"GET / HTTP/1.1\r\n", "http"),
+            (b"GE", "http"),
+            (b"ge", "http"),
+            (b"\r\n", "http"),
+            (b"\r\n get / HTTP/1.1", "http"),
+            (b"get\x0b/", "http"),
+            (b"get\r/", "http"),
+            (b"get\r", "http"),
+            (b"SSH-2.0-x / HTTP/1.1\r\n", "http"),
+            (b"SSH-2.0-x /", "http"),
+            (b"SSH-2.0-OpenSSH_9.2p1 Debian-2+deb12u3\r\n", "other"),
+            (b"PING\r\n", "other"),
+            (b"\x00\x00\x00\x08\x04\xd2\x16\x2f", "other"),
+            (b"*1\r\n$4\r\nPING\r\n", "other"),
+        ] {
+            assert_eq!(spoken(bytes), want, "{bytes:?}");
+        }
+    }
 }

@@ -345,7 +345,7 @@ fn http_in_disguise_passes_no_deny_rule() {
     for permits in ["[network]\nmode = \"all\"\n", "[egress]\nmode = \"custom\"\nallow_cidrs = [\"11.22.44.99\"]\n"] {
         let code = r#"
 told = []
-LINES = ["GET / HTTP/1.1", "\r\nGET / HTTP/1.1", "\r\n\r\nget / HTTP/1.1", "\n \tget / HTTP/1.1", "get\t/ HTTP/1.1", "gEt / HTTP/1.1", "x~y / HTTP/1.1"]
+LINES = ["GET / HTTP/1.1", "\r\nGET / HTTP/1.1", "\r\n\r\nget / HTTP/1.1", "\n \tget / HTTP/1.1", "get\t/ HTTP/1.1", "gEt / HTTP/1.1", "x~y / HTTP/1.1", "get\x0b/ HTTP/1.1", "get\r/ HTTP/1.1", "SSH-2.0-x / HTTP/1.1"]
 def refused(host, port, text):
     try:
         sock = socket.create_connection((host, port))
