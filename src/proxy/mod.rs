@@ -146,13 +146,14 @@ async fn pass(
     let upgrade = headers::websocket_upgrade(request.headers()).then(|| hyper::upgrade::on(&mut request));
     let sandbox = &connection.worker.sandbox;
     let ticket = connection.underway.request(&connection.destination, request.method(), request.uri());
-    let policy = sandbox.policy();
+    let (number, policy) = sandbox.numbered_policy();
     let permitted = authorize::authorize(&policy, &connection.destination, request)?;
     let key = Key {
         authority: connection.destination.authority.clone(),
         dialled: matches!(permitted.grant(), Grant::Egress { .. }).then_some(connection.destination.dialled).flatten(),
         http1_only: upgrade.is_some(),
         plain: connection.destination.scheme == Scheme::Http,
+        policy: number,
     };
     let event = row.event();
     event.rule = Some(permitted.grant().clone());

@@ -38,6 +38,8 @@ pub struct Key {
     pub http1_only: bool,
     /// No TLS: a rule permits plain http.
     pub plain: bool,
+    /// The number of the policy by which it was dialled: another one may forbid where it leads to.
+    pub policy: u64,
 }
 
 /// A hyper handle.
@@ -286,7 +288,13 @@ mod tests {
     use super::*;
 
     fn key(host: &str) -> Key {
-        Key { authority: Authority::parse(host, 443).unwrap(), dialled: None, http1_only: true, plain: false }
+        Key {
+            authority: Authority::parse(host, 443).unwrap(),
+            dialled: None,
+            http1_only: true,
+            plain: false,
+            policy: 0,
+        }
     }
 
     fn on_a_runtime(test: impl Future<Output = ()>) {

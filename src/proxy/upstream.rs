@@ -57,6 +57,12 @@ pub async fn send(
         let mut lease = connect(connection, &key, fresh).await?;
         row.event().upstream = lease.peer();
         ticket.goes_to(lease.peer());
+        let (number, policy) = connection.worker.sandbox.numbered_policy();
+        if number != key.policy && !ticket.is_permitted(&policy) {
+            // Before its destination was known, nobody could tell.
+            let authority = connection.destination.authority.clone();
+            return Err(Refusal::Unreachable { authority, reason: "the policy has changed".to_owned() });
+        }
         let copy = replayable(&request, lease.reused(), row);
         match exchange(connection, &mut lease, request).await {
             Ok(response) => return Ok((response, lease)),
