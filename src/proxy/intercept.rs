@@ -235,8 +235,8 @@ async fn serve_tls(mut connection: Connection, early: Bytes, mut io: TcpStream) 
     note(&connection, &refused, Scheme::Https).await;
 }
 
-/// Reads on until a whole ClientHello has been seen: its name, if it has one. None for what is none, which is told when it is
-/// answered.
+/// Reads on until a whole ClientHello has been seen: its name, if it has one. None for one that cannot be read: it never passes
+/// unread, and is told what is wrong when it is answered.
 async fn peek_hello(io: &mut TcpStream, seen: &mut Bytes) -> Option<Option<Host>> {
     let mut acceptor = Acceptor::default();
     let mut all = BytesMut::from(&seen[..]);
@@ -244,15 +244,11 @@ async fn peek_hello(io: &mut TcpStream, seen: &mut Bytes) -> Option<Option<Host>
     let name = loop {
         let mut untold = &all[told..];
         let len = untold.len();
-        while !untold.is_empty() {
-            // Reads from memory; it takes no more when what it has is no TLS, which it then says.
-            if acceptor.read_tls(&mut untold).ok()? == 0 {
-                break;
-            }
-        }
+        // Reads from memory; it takes no more when what it has is no TLS.
+        while !untold.is_empty() && matches!(acceptor.read_tls(&mut untold), Ok(1..)) {}
         told += len - untold.len();
         match acceptor.accept() {
-            Ok(Some(accepted)) => break accepted.client_hello().server_name().map(Host::parse),
+            Ok(Some(accepted)) => break accepted.client_hello().server_name().map(Host::parse).transpose().ok(),
             Ok(None) if all.len() < HELLO_MAX => {}
             Ok(None) | Err(_) => break None,
         }
@@ -261,7 +257,7 @@ async fn peek_hello(io: &mut TcpStream, seen: &mut Bytes) -> Option<Option<Host>
         }
     };
     *seen = all.freeze();
-    name.transpose().ok()
+    name
 }
 
 /// The name is the handshake's; without one it is the destination's. A name that is not the destination's is answered
