@@ -1,4 +1,5 @@
-//! npm: `npm_config_registry`, and the `.npmrc` files of the machine and of the user.
+//! npm: `npm_config_registry`, and the `.npmrc` files of the machine and of the user. Variables in them (`${NAME}`) are not
+//! replaced: a host made of one would be shown, and permitted, with what is in it, be that a token.
 
 use std::path::PathBuf;
 
@@ -20,7 +21,7 @@ pub(super) fn settings(around: &Surroundings<'_>, files: &mut Vec<OpenedFile>) -
     for path in paths(around) {
         let Some(text) = read(&path, around, files)? else { continue };
         for (key, value) in pairs(&text) {
-            settings.push(Setting { origin: in_file(key, &path), value: expand(value, around) });
+            settings.push(Setting { origin: in_file(key, &path), value: value.to_owned() });
         }
     }
     Ok(settings)
@@ -51,23 +52,4 @@ fn pairs(text: &str) -> impl Iterator<Item = (&str, &str)> {
     let pairs = lines.filter_map(|line| line.split_once('=')).map(|(key, value)| (key.trim(), value.trim()));
     let registries = pairs.filter(|(key, _)| *key == "registry" || key.starts_with('@') && key.ends_with(":registry"));
     registries.map(|(key, value)| (key, value.trim_matches(['"', '\''])))
-}
-
-/// `${NAME}` and `${NAME?}` as npm replaces them; of a variable that is not set, the text stays, and is no host.
-fn expand(value: &str, around: &Surroundings<'_>) -> String {
-    let mut expanded = String::new();
-    let mut rest = value;
-    while let Some((before, name, after)) = rest
-        .split_once("${")
-        .and_then(|(before, inside)| inside.split_once('}').map(|(name, after)| (before, name, after)))
-    {
-        expanded += before;
-        match (around.variable(name.trim_end_matches('?')), name.ends_with('?')) {
-            (Some(value), _) => expanded += &value,
-            (None, true) => {}
-            (None, false) => expanded += &format!("${{{name}}}"),
-        }
-        rest = after;
-    }
-    expanded + rest
 }

@@ -96,7 +96,7 @@ fn pip_reads_its_variables_and_files() {
 fn npm_reads_its_variables_and_files() {
     let machine = Machine::new("npm")
         .variable("NPM_Config_registry", "https://variable.test/")
-        .variable("HOST_OF_NPM", "expanded.test")
+        .variable("HOST_OF_NPM", "canary.test")
         .file("usr/etc/npmrc", "registry=https://global.test/npm/\n")
         .file(
             "home/.npmrc",
@@ -111,7 +111,7 @@ fn npm_reads_its_variables_and_files() {
             "global.test: registry in /usr/etc/npmrc",
             "user.test: registry in /home/.npmrc",
             "scoped.test: @scope:registry in /home/.npmrc",
-            "expanded.test:8443: @other:registry in /home/.npmrc",
+            "left out: @other:registry in /home/.npmrc: its host cannot be permitted by name",
             "left out: @unset:registry in /home/.npmrc: its host cannot be permitted by name",
         ]
     );
