@@ -61,11 +61,13 @@ impl Policy {
     }
 
     /// Whether a name has to keep its connections known by it: what is passed on unread does not say a name, be that because of
-    /// a tcp rule, or because addresses are permitted whatever they are called while a rule says something of the name.
+    /// a tcp rule, or because addresses are permitted whatever they are called while a rule or a binding is for the name.
     pub fn is_known_by_name_only(&self, name: &HostName) -> bool {
         let host = Host::Name(name.clone());
         let by_address = self.network.mode() == NetworkMode::All || self.egress.mode() != EgressMode::BlockAll;
-        self.rules.open_any(&host, Schemes::Only(Scheme::Tcp)) || by_address && self.rules.say_anything_of(&host)
+        let is_meant =
+            || self.rules.say_anything_of(&host) || self.bindings.iter().any(|bound| bound.host().host == host);
+        self.rules.open_any(&host, Schemes::Only(Scheme::Tcp)) || by_address && is_meant()
     }
 
     /// Whether something for this destination looks at requests, or denies https or http.

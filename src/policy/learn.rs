@@ -23,7 +23,7 @@ const FEW: usize = 4;
 /// What was used so far.
 #[derive(Debug, Default)]
 pub struct Learned {
-    used: BTreeMap<(Host, u16, u8), Used>,
+    used: BTreeMap<(Host, u16, Scheme), Used>,
     requests: u64,
     beyond: u64,
     /// Bytes of all paths.
@@ -46,7 +46,7 @@ impl Learned {
             return;
         }
         self.requests += 1;
-        let key = (authority.host.clone(), authority.port, scheme as u8);
+        let key = (authority.host.clone(), authority.port, scheme);
         if self.used.len() >= HOSTS && !self.used.contains_key(&key) {
             self.beyond += 1;
             return;
@@ -102,11 +102,11 @@ impl Used {
         }
     }
 
-    fn write(&self, host: &Host, port: u16, scheme: u8, text: &mut String) {
-        let (scheme, own_port) = match scheme {
-            scheme if scheme == Scheme::Https as u8 => (Scheme::Https, Some(443)),
-            scheme if scheme == Scheme::Http as u8 => (Scheme::Http, Some(80)),
-            _ => (Scheme::Tcp, None),
+    fn write(&self, host: &Host, port: u16, scheme: Scheme, text: &mut String) {
+        let own_port = match scheme {
+            Scheme::Https => Some(443),
+            Scheme::Http => Some(80),
+            Scheme::Tcp => None,
         };
         let list = |words: &mut dyn Iterator<Item = String>| {
             let words: Vec<String> = words.map(|word| toml::Value::String(word).to_string()).collect();

@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use super::host::Authority;
 
 /// How a destination is spoken to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Scheme {
     /// TLS that ends at the proxy, HTTP inside it.
     Https,
