@@ -5,7 +5,7 @@ mod jks;
 
 use std::ffi::OsString;
 use std::fs::File;
-use std::io::{self, Read};
+use std::io;
 use std::path::{Path, PathBuf};
 
 use base64::Engine;
@@ -14,6 +14,8 @@ use memchr::memmem;
 use rustls::pki_types::CertificateDer;
 use serde::Deserialize;
 
+use crate::types::read_bounded;
+
 const TABLE: &str = include_str!("../certs/trust.toml");
 
 /// The names of the three files.
@@ -21,8 +23,8 @@ const BUNDLE: &str = "ca-bundle.pem";
 const CA_ONLY: &str = "ca.pem";
 const JAVA: &str = "cacerts.jks";
 
-/// The longest bundle that is read, in bytes; a distribution's has about 220,000.
-const MAX_BUNDLE: u64 = 8 * 1024 * 1024;
+/// The longest bundle that is read, in MiB; a distribution's has about 220,000 bytes.
+const MAX_BUNDLE: u32 = 8;
 
 /// What a sandbox needs so that its clients trust its authority.
 #[derive(Debug, Default)]
@@ -97,11 +99,7 @@ impl TrustFs for HostFs {
         if !path.metadata()?.is_file() {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file"));
         }
-        let mut bytes = Vec::new();
-        if File::open(path)?.take(MAX_BUNDLE + 1).read_to_end(&mut bytes)? as u64 > MAX_BUNDLE {
-            return Err(io::Error::new(io::ErrorKind::FileTooLarge, "longer than 8 MiB"));
-        }
-        Ok(bytes)
+        read_bounded(&File::open(path)?, MAX_BUNDLE)
     }
 }
 

@@ -8,17 +8,18 @@ mod npm;
 mod pip;
 
 use std::ffi::OsString;
-use std::io::{ErrorKind, Read};
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, bail};
 
 use crate::launcher::{Links, OpenError, OpenedFile, Purpose, open_file};
 use crate::policy::network::parse_entry;
 use crate::policy::{Index, Tool};
+use crate::types::read_bounded;
 
-/// The longest file of settings, in bytes.
-const FILE_MAX: u64 = 1 << 20;
+/// The longest file of settings, in MiB.
+const FILE_MAX: u32 = 1;
 
 /// Where settings are looked for.
 pub struct Surroundings<'a> {
@@ -125,7 +126,7 @@ impl Surroundings<'_> {
 /// A file of settings, noted in `files`; none where there is none.
 fn read(path: &Path, around: &Surroundings<'_>, files: &mut Vec<OpenedFile>) -> Result<Option<String>> {
     let context = || format!("cannot read the settings in {}", path.display());
-    let mut opened = match open_file(path, Purpose::ReadFile, around.links) {
+    let opened = match open_file(path, Purpose::ReadFile, around.links) {
         Ok(opened) => opened,
         Err(OpenError::Failed(error)) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
             return Ok(None);
@@ -135,9 +136,7 @@ fn read(path: &Path, around: &Surroundings<'_>, files: &mut Vec<OpenedFile>) -> 
     if !opened.file.metadata().with_context(context)?.is_file() {
         return Ok(None);
     }
-    let mut bytes = Vec::new();
-    let length = (&mut opened.file).take(FILE_MAX + 1).read_to_end(&mut bytes).with_context(context)?;
-    ensure!(length as u64 <= FILE_MAX, "{} is longer than 1 MiB", path.display());
+    let bytes = read_bounded(&opened.file, FILE_MAX).with_context(context)?;
     if files.iter().any(|known| known.path == opened.path) {
         return Ok(None);
     }

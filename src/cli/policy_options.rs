@@ -1,12 +1,12 @@
 //! The policy options that `run` and `policy explain` share.
 
 use std::fs::File;
-use std::io::Read;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, ensure};
+use anyhow::Context;
 
 use crate::policy::{NamedText, PolicyOptions};
+use crate::types::read_bounded;
 
 use super::presets;
 
@@ -116,11 +116,9 @@ pub fn read_policy_file(path: &Path) -> anyhow::Result<NamedText> {
 /// # Errors
 /// As [`read_policy_file`].
 pub fn read_policy(file: File, path: &Path) -> anyhow::Result<NamedText> {
-    const MOST: u64 = 1 << 20;
+    const MOST: u32 = 1;
     let name = path.display().to_string();
-    let mut bytes = Vec::new();
-    let length = file.take(MOST + 1).read_to_end(&mut bytes).with_context(|| unreadable(path))?;
-    ensure!(length as u64 <= MOST, "the policy file {name} is longer than 1 MiB");
+    let bytes = read_bounded(&file, MOST).with_context(|| unreadable(path))?;
     let text = String::from_utf8(bytes)
         .map_err(|e| anyhow::anyhow!("the policy file {name} is not UTF-8 (byte {})", e.utf8_error().valid_up_to()))?;
     Ok(NamedText { name, text })

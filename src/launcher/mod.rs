@@ -122,11 +122,11 @@ fn make(body: fn(&Control, &Inherited) -> !) -> Result<Newborn, Failure> {
     // An ignored SIGCHLD, which a parent may leave behind, would take the exit codes away.
     let before = child::set_handler(Signal::SIGCHLD, SigHandler::SigDfl).map_err(failed("watching for the end"))?;
     let inherited = Inherited { mask, child_signal_ignored: matches!(before, SigHandler::SigIgn) };
-    let Some(pid1) = namespace::clone_into_namespaces()
-        .map_err(failed("creating user, network, mount, process and other namespaces"))?
+    let Some(pid1) =
+        namespace::clone_into_namespaces().map_err(failed("creating user, mount, process and other namespaces"))?
     else {
         drop(ours);
-        body(&theirs, &inherited)
+        born(&theirs, &inherited, body)
     };
     let newborn =
         Newborn { pid1, control: ours, has_ended: false, descriptor_limit: confine::raise_descriptor_limit() };
@@ -137,6 +137,19 @@ fn make(body: fn(&Control, &Inherited) -> !) -> Result<Newborn, Failure> {
     prctl::set_dumpable(false).map_err(failed("hiding the launcher's memory"))?;
     confine::no_core_dumps().map_err(failed("forbidding core dumps"))?;
     Ok(newborn)
+}
+
+/// Pid 1, before all else: until here it has the launcher's network.
+fn born(control: &Control, inherited: &Inherited, body: fn(&Control, &Inherited) -> !) -> ! {
+    match namespace::enter_empty_network() {
+        Ok(()) => body(control, inherited),
+        Err(errno) => {
+            let failure = Failure::new(Layer::Namespaces, "creating a network namespace", errno);
+            // If the launcher is gone there is nobody to tell.
+            let _ = control.send(&Report::Failed(failure), &[]);
+            namespace::exit_now(1)
+        }
+    }
 }
 
 impl Newborn {

@@ -12,9 +12,8 @@ use nix::errno::Errno;
 use nix::sys::signal::{SigAction, Signal, sigaction};
 use nix::unistd::Pid;
 
-/// The namespaces of a sandbox. All of them are made by one call, so none is ever missing.
+/// The namespaces that a sandbox is born in. The network comes after them, by [`enter_empty_network`].
 const NAMESPACES: libc::c_int = libc::CLONE_NEWUSER
-    | libc::CLONE_NEWNET
     | libc::CLONE_NEWNS
     | libc::CLONE_NEWPID
     | libc::CLONE_NEWIPC
@@ -31,6 +30,16 @@ const NAMESPACES: libc::c_int = libc::CLONE_NEWUSER
 /// tells the true reason.
 pub(super) fn clone_into_namespaces() -> Result<Option<Pid>, Errno> {
     clone(NAMESPACES)
+}
+
+/// Leaves this process's network for a new one that holds nothing but a `lo` that is down. The kernel takes a millisecond to
+/// make it, in which the launcher goes on.
+///
+/// # Errors
+///
+/// The kernel's.
+pub(super) fn enter_empty_network() -> Result<(), Errno> {
+    nix::sched::unshare(nix::sched::CloneFlags::CLONE_NEWNET)
 }
 
 /// Makes a child as fork(2) does, but for the handlers that libraries have registered for it: there is one thread, so no

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::collections::HashSet;
 use std::ffi::OsString;
 use std::fs::{self, File};
-use std::io::{self, Read};
+use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -14,6 +14,8 @@ use rustls::crypto::aws_lc_rs::{self, kx_group};
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 use rustls::{CertificateError, ClientConfig, RootCertStore};
+
+use crate::types::read_bounded;
 
 use super::TlsError;
 
@@ -30,8 +32,8 @@ const SYSTEM_FILES: [&str; 5] = [
 /// Read when none of [`SYSTEM_FILES`] exists.
 const SYSTEM_DIR: &str = "/etc/ssl/certs";
 
-/// The most that is read from one file, in bytes; a distribution's bundle has about 220,000.
-const MAX_FILE: u64 = 8 * 1024 * 1024;
+/// The most that is read from one file, in MiB; a distribution's bundle has about 220,000 bytes.
+const MAX_FILE: u32 = 8;
 
 /// A PEM file with the name it was given by, for messages.
 #[derive(Clone, Debug)]
@@ -256,11 +258,7 @@ fn read(path: &Path, seen: &mut HashSet<(u64, u64)>) -> io::Result<Option<Vec<u8
     if !seen.insert((metadata.dev(), metadata.ino())) {
         return Ok(None);
     }
-    let mut bytes = Vec::new();
-    if file.take(MAX_FILE + 1).read_to_end(&mut bytes)? as u64 > MAX_FILE {
-        return Err(io::Error::new(io::ErrorKind::FileTooLarge, "longer than 8 MiB"));
-    }
-    Ok(Some(bytes))
+    read_bounded(&file, MAX_FILE).map(Some)
 }
 
 #[cfg(test)]

@@ -1,10 +1,12 @@
 //! The words everything else is written in.
 
+pub mod bounded;
 pub mod facts;
 pub mod host;
 pub mod sandbox;
 pub mod secret;
 
+pub use bounded::read_bounded;
 pub use facts::{Destination, RequestFacts, Scheme};
 pub use host::{Authority, Host, HostError, HostName};
 pub use sandbox::SandboxId;

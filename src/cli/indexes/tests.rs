@@ -184,7 +184,7 @@ fn settings_that_cannot_be_read_stop() {
     let broken = Machine::new("broken").file("home/.cargo/config.toml", "[registries.a]\ntoken = CANARY\n");
     assert_eq!(error(broken, Tool::Cargo), "the settings in /home/.cargo/config.toml are not valid TOML");
     let long = Machine::new("long").file("home/.npmrc", &"#".repeat((1 << 20) + 1));
-    assert_eq!(error(long, Tool::Npm), "/home/.npmrc is longer than 1 MiB");
+    assert_eq!(error(long, Tool::Npm), "cannot read the settings in /home/.npmrc: longer than 1 MiB");
     let binary = Machine::new("binary");
     std::fs::write(binary.root.join("home/.npmrc"), b"registry=\xff").unwrap();
     assert_eq!(error(binary, Tool::Npm), "/home/.npmrc is not UTF-8");

@@ -165,7 +165,7 @@ fn a_file_that_is_too_long_or_no_text_is_refused() {
     assert_eq!(
         o.err,
         format!(
-            "error: the policy file {} is longer than 1 MiB\nerror: the policy file {} is not UTF-8 (byte 2)\n",
+            "error: cannot read the policy file {}: longer than 1 MiB\nerror: the policy file {} is not UTF-8 (byte 2)\n",
             long.path(),
             binary.path()
         )

@@ -1,7 +1,6 @@
 //! The files that steer a run, opened before anything untrusted exists and used by descriptor from there on.
 
 use std::fs::File;
-use std::io::Read;
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 
@@ -13,6 +12,7 @@ use crate::credentials::source::Source;
 use crate::launcher::{self, Identity, Links, OpenedFile, Purpose, open_file};
 use crate::policy::{Compiled, NamedText, SecretSource};
 use crate::tls::NamedPem;
+use crate::types::read_bounded;
 
 use super::super::gitlab;
 use super::super::policy_options::{read_policy, unreadable};
@@ -20,8 +20,8 @@ use super::super::presets::Presets;
 use super::reload::Origin;
 use super::{RunArgs, say};
 
-/// The longest `--upstream-ca` file, in bytes.
-const CA_FILE_MAX: u64 = 8 * 1024 * 1024;
+/// The longest `--upstream-ca` file, in MiB.
+const CA_FILE_MAX: u32 = 8;
 
 /// Everything that is opened before the child exists.
 pub struct Opened {
@@ -126,12 +126,8 @@ impl Opener {
         let context = || format!("--upstream-ca: cannot read {name}");
         let file = self.steering(path, Purpose::ReadFile).with_context(context)?;
         let metadata = file.metadata().with_context(context)?;
-        ensure!(
-            metadata.is_file() && metadata.len() <= CA_FILE_MAX,
-            "--upstream-ca: {name} is not a file of at most 8 MiB"
-        );
-        let mut bytes = Vec::new();
-        file.take(CA_FILE_MAX).read_to_end(&mut bytes).with_context(context)?;
+        ensure!(metadata.is_file(), "--upstream-ca: {name} is not a file");
+        let bytes = read_bounded(&file, CA_FILE_MAX).with_context(context)?;
         Ok(NamedPem { name, bytes })
     }
 
