@@ -185,11 +185,11 @@ fn upstream_proxy(opened: &Opened) -> Result<Option<Arc<UpstreamProxy>>> {
 
 fn secret(name: &str, source: &Source) -> Result<Secret> {
     let context = SourceContext {
-        read_env: &|name| std::env::var_os(name),
+        read_env: |name| std::env::var_os(name),
         uid: nix::unistd::Uid::effective().as_raw(),
-        now: SystemTime::now(),
+        now: Arc::new(SystemTime::now),
     };
-    read_secret(name, source, &context).with_context(|| format!("secret {name}"))
+    read_secret(name, source, &context).map(|issued| issued.secret).with_context(|| format!("secret {name}"))
 }
 
 fn entrances(listeners: Listeners) -> Entrances {

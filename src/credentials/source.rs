@@ -6,16 +6,15 @@ use std::io;
 use std::os::unix::ffi::OsStringExt;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::SystemTime;
 
-use serde::{Deserialize, Deserializer};
-use time::OffsetDateTime;
-use time::format_description::well_known::Rfc3339;
 use zeroize::Zeroizing;
 
 use crate::types::{Secret, SecretError};
 
 use super::command;
+use super::issue::{AnswerError, IssueError, Issued, Issuer, Issuing, Reading};
 
 /// The most that a file or command may give, in bytes: the longest value and a final CRLF.
 pub(super) const MAX_RAW: usize = Secret::MAX_LEN + 2;
@@ -37,14 +36,18 @@ pub enum Source {
 }
 
 /// What reading a secret depends on besides the source.
-pub struct SourceContext<'a> {
+#[derive(Clone)]
+pub struct SourceContext {
     /// The environment.
-    pub read_env: &'a dyn Fn(&str) -> Option<OsString>,
+    pub read_env: fn(&str) -> Option<OsString>,
     /// Who has to own a secret file, unless root does.
     pub uid: u32,
     /// The time, for values that expire.
-    pub now: SystemTime,
+    pub now: Clock,
 }
+
+/// Tells the time.
+pub type Clock = Arc<dyn Fn() -> SystemTime + Send + Sync>;
 
 /// Why a secret cannot be read.
 #[derive(Debug, thiserror::Error)]
@@ -114,18 +117,13 @@ pub enum SourceError {
         /// The bound.
         seconds: u64,
     },
-    /// It begins with `{` and is not the JSON that is understood.
-    #[error(
-        "the output of {0} begins with {{ and is not {{\"value\": …, \"expires_at\": …}} (the time as in RFC 3339, or left out)"
-    )]
-    CommandJson(String),
-    /// The value had expired before it was used.
-    #[error("the value that {program} gave expired at {at}")]
-    CommandExpired {
+    /// What it printed gives no value.
+    #[error("the output of {program} {error}")]
+    CommandAnswer {
         /// The program.
         program: String,
-        /// When, as RFC 3339 has it.
-        at: String,
+        /// Why.
+        error: AnswerError,
     },
     /// More than [`Secret::MAX_LEN`] bytes.
     #[error("{0} gives more than 65536 bytes")]
@@ -144,16 +142,40 @@ pub enum SourceError {
 ///
 /// # Errors
 /// [`SourceError`] says what is wrong and never what the value is.
-pub fn read_secret(name: &str, source: &Source, context: &SourceContext<'_>) -> Result<Secret, SourceError> {
+pub fn read_secret(name: &str, source: &Source, context: &SourceContext) -> Result<Issued, SourceError> {
     let raw = match source {
         Source::Env(variable) => {
             let value = (context.read_env)(variable).ok_or_else(|| SourceError::EnvMissing(variable.clone()))?;
             Zeroizing::new(value.into_vec())
         }
         Source::File { path, file } => read_file(path, file, context.uid)?,
-        Source::Command(argv) => from_command(argv, context.now)?,
+        Source::Command(argv) => return from_command(name, argv, context),
     };
-    Ok(Secret::new(name, raw)?)
+    Ok(Issued { secret: Secret::new(name, raw)?, expires_at: None })
+}
+
+/// Reads a source anew each time, on a thread for blocking work.
+pub struct SourceIssuer {
+    name: String,
+    source: Arc<Source>,
+    context: SourceContext,
+}
+
+impl SourceIssuer {
+    /// An issuer of the secret `name`.
+    pub fn new(name: impl Into<String>, source: Arc<Source>, context: SourceContext) -> Self {
+        Self { name: name.into(), source, context }
+    }
+}
+
+impl Issuer for SourceIssuer {
+    fn issue(&self) -> Issuing<'_> {
+        let (name, source, context) = (self.name.clone(), Arc::clone(&self.source), self.context.clone());
+        Box::pin(async move {
+            let reading = tokio::task::spawn_blocking(move || read_secret(&name, &source, &context));
+            Ok(reading.await.map_err(|_| IssueError::Ending)??)
+        })
+    }
 }
 
 /// Checks an open file that is to hold a secret. `path` is where it is, for messages; `uid` is who has to own it, unless root
@@ -195,37 +217,14 @@ fn read_file(path: &Path, file: &File, uid: u32) -> Result<Zeroizing<Vec<u8>>, S
     Ok(raw)
 }
 
-fn from_command(argv: &[String], now: SystemTime) -> Result<Zeroizing<Vec<u8>>, SourceError> {
+fn from_command(name: &str, argv: &[String], context: &SourceContext) -> Result<Issued, SourceError> {
     let raw = command::output(argv, command::TIMEOUT)?;
+    let reading = Reading { name, now: (context.now)(), ttl: None };
     if raw.trim_ascii_start().first() != Some(&b'{') {
-        return Ok(raw);
+        return Ok(Issued { secret: Secret::new(name, raw)?, expires_at: None });
     }
-    let program = argv.first().cloned().unwrap_or_default();
-    // The reader's own words may quote what it read, so they are dropped.
-    let Ok(answer) = serde_json::from_slice::<Answer>(&raw) else {
-        return Err(SourceError::CommandJson(program));
-    };
-    if let Some(text) = answer.expires_at {
-        let Ok(at) = OffsetDateTime::parse(&text, &Rfc3339) else {
-            return Err(SourceError::CommandJson(program));
-        };
-        if at <= OffsetDateTime::from(now) {
-            return Err(SourceError::CommandExpired { program, at: at.format(&Rfc3339).unwrap_or_default() });
-        }
-    }
-    Ok(answer.value)
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Answer {
-    #[serde(deserialize_with = "hidden")]
-    value: Zeroizing<Vec<u8>>,
-    expires_at: Option<String>,
-}
-
-fn hidden<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Zeroizing<Vec<u8>>, D::Error> {
-    String::deserialize(deserializer).map(|text| Zeroizing::new(text.into_bytes()))
+    let program = || argv.first().cloned().unwrap_or_default();
+    reading.json(&raw).map_err(|error| SourceError::CommandAnswer { program: program(), error })
 }
 
 #[cfg(test)]

@@ -12,9 +12,12 @@ fn now() -> SystemTime {
 }
 
 fn read_as(source: &Source, uid: u32) -> Result<String, SourceError> {
+    read_secret("K", source, &context(uid)).map(|issued| String::from_utf8(issued.secret.expose().to_vec()).unwrap())
+}
+
+fn context(uid: u32) -> SourceContext {
     let read_env = |name: &str| (name == "SET").then(|| OsString::from(VALUE));
-    let context = SourceContext { read_env: &read_env, uid, now: now() };
-    read_secret("K", source, &context).map(|secret| String::from_utf8(secret.expose().to_vec()).unwrap())
+    SourceContext { read_env, uid, now: Arc::new(now) }
 }
 
 fn read(source: &Source) -> Result<String, SourceError> {
@@ -190,7 +193,9 @@ failures! {
         "the value holds a control character (a line break, NUL or DEL): a header cannot carry it";
     a_command_that_prints_too_much: "yes canary" => "sh gives more than 65536 bytes";
     json_that_expires_now: r#"echo '{"value": "canary", "expires_at": "2027-01-15T08:00:00Z"}'"# =>
-        "the value that sh gave expired at 2027-01-15T08:00:00Z";
+        "the output of sh holds a value that expired at 2027-01-15T08:00:00Z";
+    json_that_expires_in_milliseconds: r#"echo '{"value": "canary", "expires_at": 1800000000000}'"# =>
+        "the output of sh says that its value expires at 9999-12-31T23:59:59Z, more than 10 years ahead";
     json_of_another_shape: r#"echo '{"value": ["canary"]}'"# => not_json();
     json_with_another_key: r#"echo '{"value": "canary", "canary": 1}'"# => not_json();
     json_that_is_cut: r#"echo '{"value": "canary'"# => not_json();
@@ -198,7 +203,7 @@ failures! {
 }
 
 fn not_json() -> &'static str {
-    "the output of sh begins with { and is not {\"value\": …, \"expires_at\": …} (the time as in RFC 3339, or left out)"
+    "the output of sh is not {\"value\": …, \"expires_at\": …} (the time as in RFC 3339 or in seconds since 1970, or left out)"
 }
 
 #[test]
@@ -232,5 +237,18 @@ fn a_command_that_takes_too_long_is_killed_with_its_group() {
             assert!(std::time::Instant::now() < patience, "{pid} goes on");
             std::thread::yield_now();
         }
+    }
+}
+
+#[tokio::test]
+async fn an_issuer_reads_its_source_each_time() {
+    let dir = Dir::new("issuer");
+    let script = format!("echo x >> {0}/count; wc -l < {0}/count", dir.0.display());
+    let source = Source::Command(["sh", "-c", &script].map(str::to_owned).to_vec());
+    let issuer = SourceIssuer::new("K", Arc::new(source), context(me()));
+    for want in ["1", "2"] {
+        let issued = issuer.issue().await.unwrap();
+        assert_eq!((issued.secret.name(), issued.secret.expose()), ("K", want.as_bytes()));
+        assert_eq!(issued.expires_at, None);
     }
 }
