@@ -115,6 +115,9 @@ pub fn start(parts: Parts, entrances: Entrances) -> Result<Running, StartError> 
         tokio::spawn(transparent::serve(Arc::clone(&worker), Arc::clone(&names), arrivals));
         tokio::spawn(sweep(Arc::clone(&worker.pool), parts.sandbox.changes()));
         if let Some(entrances) = entrances.take() {
+            for keeper in parts.sandbox.injector.keepers() {
+                tokio::spawn(async move { keeper.keep().await });
+            }
             listen(entrances, &slots, &senders, &Responder::new(worker, Arc::clone(&names)), &lost)?;
         }
         drop(inside);
@@ -125,6 +128,8 @@ pub fn start(parts: Parts, entrances: Entrances) -> Result<Running, StartError> 
                 let _ = stopped.changed().await;
                 let _ = tokio::time::timeout(DRAIN, slots.acquire_many(all)).await;
             });
+            // A command that gives a credential may take its time; nobody waits for it any more.
+            runtime.shutdown_background();
         })?);
     }
     Ok(Running { stop, workers, writer, lost })

@@ -3,33 +3,29 @@
 //! The order is the argument. Files are opened first and used by descriptor; then the namespaces are made, while this
 //! process has one thread and has read no secret; only then are secrets read and threads started.
 
+mod credentials;
 mod files;
 mod inside;
 mod opened;
 mod reload;
 
-use std::collections::HashMap;
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::Write;
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::SystemTime;
 
 use anyhow::{Context, Result, anyhow, bail, ensure};
 
 use crate::app::{self, Ended, Entrances, Parts, Running};
 use crate::audit::{Sink, Summary};
-use crate::credentials::header::{Injector, basic};
-use crate::credentials::source::{Source, SourceContext, read_secret};
 use crate::launcher::{self, CaptureMode, Identity, LaunchError, Listeners, Newborn, Placeholders};
 use crate::proxy::capture::transparent::Entrance;
 use crate::proxy::relay;
-use crate::proxy::upstream_proxy::UpstreamProxy;
 use crate::sandboxes::Sandbox;
 use crate::tls::{LeafConfigs, LeafLimits, SandboxCa, UpstreamTls};
-use crate::types::{SandboxId, Secret};
+use crate::types::SandboxId;
 
 use super::exit;
 use super::policy_options::PolicyArgs;
@@ -151,7 +147,7 @@ fn start(
     let Inside { plan, placeholders } = inside::plan(args, identity, &opened, &id, &ca)?;
     let entrances = entrances(newborn.configure(&plan)?);
     let upstream_tls = Arc::new(UpstreamTls::new(&opened.upstream_ca, &|name| std::env::var_os(name))?);
-    let (injector, upstream_proxy) = (injector(&opened)?, upstream_proxy(&opened)?);
+    let (injector, upstream_proxy) = (credentials::injector(&opened)?, credentials::upstream_proxy(&opened)?);
     let leaves = LeafConfigs::new(ca, LeafLimits::default())?;
     let fixed = Fixed::of(&opened.compiled);
     let sandbox = Arc::new(Sandbox::new(id, opened.compiled.policy, leaves, injector));
@@ -160,36 +156,6 @@ fn start(
     let nameservers = args.nameserver.clone();
     let parts = Parts { sandbox, upstream_tls, upstream_proxy, audit, max_connections, threads, nameservers };
     Ok((app::start(parts, entrances)?, reload, placeholders))
-}
-
-/// Every secret that a binding uses, read now: one that is missing stops the start.
-fn injector(opened: &Opened) -> Result<Injector> {
-    let policy = &opened.compiled.policy;
-    let mut secrets = HashMap::new();
-    for (name, source) in &opened.sources {
-        if policy.bindings().iter().any(|binding| binding.secret_name() == name) {
-            secrets.insert(name.clone(), Ok(secret(name, source)?));
-        }
-    }
-    Ok(Injector::new(policy.bindings(), &secrets))
-}
-
-fn upstream_proxy(opened: &Opened) -> Result<Option<Arc<UpstreamProxy>>> {
-    let Some(proxy) = &opened.compiled.upstream_proxy else { return Ok(None) };
-    let named = opened.sources.iter().find(|(name, _)| Some(name) == proxy.auth.as_ref());
-    let authorization = named.map(|(name, source)| {
-        basic(&secret(name, source)?).map_err(|error| anyhow!("secret {name}, for the upstream proxy: {error}"))
-    });
-    Ok(Some(Arc::new(UpstreamProxy::new(proxy.authority.clone(), authorization.transpose()?, proxy.looks_up))))
-}
-
-fn secret(name: &str, source: &Source) -> Result<Secret> {
-    let context = SourceContext {
-        read_env: |name| std::env::var_os(name),
-        uid: nix::unistd::Uid::effective().as_raw(),
-        now: Arc::new(SystemTime::now),
-    };
-    read_secret(name, source, &context).map(|issued| issued.secret).with_context(|| format!("secret {name}"))
 }
 
 fn entrances(listeners: Listeners) -> Entrances {

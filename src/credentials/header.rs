@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
@@ -12,27 +13,35 @@ use zeroize::Zeroizing;
 use crate::policy::HeaderBinding;
 use crate::types::{Authority, Secret};
 
-use super::source::SourceError;
+use super::renew::{Keeper, Live};
 
-/// The header values of a policy's bindings, made once. They are marked sensitive, so that HPACK never puts them into a
-/// table and `Debug` does not show them, and are wiped when the last of the requests that carry them is gone.
+/// The header values of a policy's bindings, made once for each value of a credential. They are marked sensitive, so that
+/// HPACK never puts them into a table and `Debug` does not show them, and are wiped when the last of the requests that carry
+/// them is gone.
 ///
 /// Its functions take indexes into the bindings it was made from, and panic at any other: a request must not go on without
 /// the header that it was to have.
 pub struct Injector {
-    prepared: Vec<Prepared>,
+    bound: Vec<Bound>,
 }
 
-struct Prepared {
-    host: Authority,
-    header: HeaderName,
-    secret_name: String,
-    value: Result<HeaderValue, String>,
+struct Bound {
+    binding: HeaderBinding,
+    /// `None` where no secret of that name is configured.
+    keeper: Option<Arc<Keeper>>,
+    made: Mutex<Option<Made>>,
+}
+
+/// The header for one value of the credential.
+#[derive(Clone)]
+struct Made {
+    generation: u64,
+    header: Result<HeaderValue, String>,
 }
 
 /// A request needs a secret that cannot be had. `Display` is what the sandbox may read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the secret {secret}, which {host} needs in the header {header}, cannot be read")]
+#[error("the secret {secret}, which {host} needs in the header {header}, cannot be had")]
 pub struct InjectError {
     /// The host of the binding.
     pub host: Authority,
@@ -40,65 +49,107 @@ pub struct InjectError {
     pub header: HeaderName,
     /// The name of the secret it takes.
     pub secret: String,
-    /// Why it cannot be read, for the operator.
+    /// Why it cannot be had, for the operator.
     pub reason: String,
 }
 
+/// The credentials that one request has got.
+#[derive(Debug, Default)]
+pub struct Used(Vec<(Arc<Keeper>, Arc<Live>)>);
+
+impl Used {
+    /// The upstream has refused them.
+    pub fn refused(&self) {
+        self.0.iter().for_each(|(keeper, live)| keeper.refused(live));
+    }
+}
+
 impl Injector {
-    /// Prepares the bindings, in their order; `secrets` by name. A secret that is missing or could not be read fails the
-    /// requests that need it and no others.
-    pub fn new(bindings: &[HeaderBinding], secrets: &HashMap<String, Result<Secret, SourceError>>) -> Self {
-        let prepared = bindings.iter().map(|binding| Prepared {
-            host: binding.host().clone(),
-            header: binding.header().clone(),
-            secret_name: binding.secret_name().to_owned(),
-            value: match secrets.get(binding.secret_name()) {
-                Some(Ok(secret)) => header_value(binding.prefix(), secret, binding.suffix()),
-                Some(Err(error)) => Err(error.to_string()),
-                None => Err("no secret of that name is configured".to_owned()),
-            },
+    /// Prepares the bindings, in their order; `keepers` by the name of the secret. One that is missing fails the requests that
+    /// need it and no others.
+    pub fn new(bindings: &[HeaderBinding], keepers: &HashMap<String, Arc<Keeper>>) -> Self {
+        let bound = bindings.iter().map(|binding| Bound {
+            binding: binding.clone(),
+            keeper: keepers.get(binding.secret_name()).cloned(),
+            made: Mutex::default(),
         });
-        Self { prepared: prepared.collect() }
+        Self { bound: bound.collect() }
     }
 
     /// Sets the headers of the bindings at these indexes, each exactly once, in place of whatever the client sent under that
-    /// name (see [`Self::strip`]). Hop-by-hop headers are to be gone before, or a client could name ours in `Connection`.
+    /// name (see [`Self::strip`]). Hop-by-hop headers are to be gone before, or a client could name ours in `Connection`. Waits
+    /// where a credential has ended and is being renewed.
     ///
     /// # Errors
     /// [`InjectError`] when a secret cannot be had; then nothing was changed.
-    pub fn apply(&self, indexes: &[usize], headers: &mut HeaderMap) -> Result<(), InjectError> {
-        for binding in self.at(indexes) {
-            if let Err(reason) = &binding.value {
-                return Err(InjectError {
-                    host: binding.host.clone(),
-                    header: binding.header.clone(),
-                    secret: binding.secret_name.clone(),
-                    reason: reason.clone(),
-                });
-            }
+    pub async fn apply(&self, indexes: &[usize], headers: &mut HeaderMap) -> Result<Used, InjectError> {
+        let mut ready = Vec::with_capacity(indexes.len());
+        let mut used = Vec::with_capacity(indexes.len());
+        for bound in self.at(indexes) {
+            let (value, keeper, live) = bound.value().await.map_err(|reason| bound.error(reason))?;
+            ready.push((bound.binding.header().clone(), value));
+            used.push((keeper, live));
         }
         self.strip(indexes, headers);
-        for binding in self.at(indexes) {
-            if let Ok(value) = &binding.value {
-                headers.insert(binding.header.clone(), value.clone());
-            }
-        }
-        Ok(())
+        headers.extend(ready);
+        Ok(Used(used))
     }
 
     /// Takes away what a client sent under the header of one of these bindings, in every spelling that some server takes for
     /// the same: CGI and what descends from it fold `-`, `_` and, in PHP, `.` into one. For trailers too.
     pub fn strip(&self, indexes: &[usize], headers: &mut HeaderMap) {
-        for binding in self.at(indexes) {
-            headers.remove(&binding.header);
-            while let Some(alike) = headers.keys().find(|name| looks_like(name, &binding.header)).cloned() {
+        for bound in self.at(indexes) {
+            let header = bound.binding.header();
+            headers.remove(header);
+            while let Some(alike) = headers.keys().find(|name| looks_like(name, header)).cloned() {
                 headers.remove(alike);
             }
         }
     }
 
-    fn at<'a>(&'a self, indexes: &'a [usize]) -> impl Iterator<Item = &'a Prepared> {
-        indexes.iter().map(|&index| &self.prepared[index])
+    /// Those of the bindings, each once. They are to be kept valid.
+    pub fn keepers(&self) -> Vec<Arc<Keeper>> {
+        let mut keepers = Vec::<Arc<Keeper>>::new();
+        for keeper in self.bound.iter().filter_map(|bound| bound.keeper.as_ref()) {
+            if !keepers.iter().any(|known| Arc::ptr_eq(known, keeper)) {
+                keepers.push(Arc::clone(keeper));
+            }
+        }
+        keepers
+    }
+
+    fn at<'a>(&'a self, indexes: &'a [usize]) -> impl Iterator<Item = &'a Bound> {
+        indexes.iter().map(|&index| &self.bound[index])
+    }
+}
+
+impl Bound {
+    async fn value(&self) -> Result<(HeaderValue, Arc<Keeper>, Arc<Live>), String> {
+        let keeper = self.keeper.clone().ok_or("no secret of that name is configured")?;
+        let live = keeper.value().await.map_err(|error| error.0)?;
+        let made = self.made(&live);
+        Ok((made.header?, keeper, live))
+    }
+
+    fn made(&self, live: &Live) -> Made {
+        // Nothing panics while it is locked.
+        let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
+        match &*made {
+            Some(made) if made.generation == live.generation => made.clone(),
+            Some(_) | None => {
+                let header = header_value(self.binding.prefix(), &live.secret, self.binding.suffix());
+                made.insert(Made { generation: live.generation, header }).clone()
+            }
+        }
+    }
+
+    fn error(&self, reason: String) -> InjectError {
+        InjectError {
+            host: self.binding.host().clone(),
+            header: self.binding.header().clone(),
+            secret: self.binding.secret_name().to_owned(),
+            reason,
+        }
     }
 }
 
@@ -145,7 +196,7 @@ fn sensitive(bytes: Zeroizing<Vec<u8>>) -> Result<HeaderValue, String> {
 
 impl fmt::Debug for Injector {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let names = self.prepared.iter().map(|p| (&p.secret_name, &p.header));
+        let names = self.bound.iter().map(|bound| (bound.binding.secret_name(), bound.binding.header()));
         f.debug_tuple("Injector").field(&names.collect::<Vec<_>>()).finish()
     }
 }

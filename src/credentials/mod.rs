@@ -1,11 +1,14 @@
-//! Secrets: where they come from ([`source`]), what gives them ([`issue`]) and how they get into a request ([`header`]).
+//! Secrets: where they come from ([`source`]), what gives them ([`issue`]), what keeps them valid ([`renew`]), and how they get
+//! into a request ([`header`]).
 
 pub mod header;
 pub mod issue;
+pub mod renew;
 pub mod source;
 
 mod command;
 
-pub use header::{InjectError, Injector};
+pub use header::{InjectError, Injector, Used};
 pub use issue::{IssueError, Issued, Issuer, Issuing};
+pub use renew::Keeper;
 pub use source::{Source, SourceContext, SourceError, SourceIssuer, check_secret_file, read_secret};

@@ -2,7 +2,7 @@
 
 use http::Request;
 
-use crate::credentials::header::Injector;
+use crate::credentials::{Injector, Used};
 
 use super::authorize::Permitted;
 use super::headers;
@@ -26,11 +26,11 @@ pub struct Credentialed<R> {
 ///
 /// # Errors
 /// [`Refusal::NoCredential`] when a binding's secret cannot be had.
-pub fn inject<B>(
+pub async fn inject<B>(
     injector: &Injector,
     permitted: Permitted<Request<B>>,
     upgrade: bool,
-) -> Result<Credentialed<Request<B>>, Refusal> {
+) -> Result<(Credentialed<Request<B>>, Used), Refusal> {
     let (mut request, bindings) = permitted.into_parts();
     let fields = request.headers_mut();
     headers::strip_hop_by_hop(fields);
@@ -38,8 +38,8 @@ pub fn inject<B>(
     if upgrade {
         headers::set_websocket_upgrade(fields);
     }
-    injector.apply(&bindings, fields)?;
-    Ok(Credentialed { request, bindings })
+    let used = injector.apply(&bindings, fields).await?;
+    Ok((Credentialed { request, bindings }, used))
 }
 
 impl<R> Credentialed<R> {

@@ -159,8 +159,11 @@ async fn pass(
     event.rule = Some(permitted.grant().clone());
     let names = permitted.bindings().iter().map(|&at| policy.bindings()[at].secret_name().to_owned());
     event.bindings = names.collect();
-    let credentialed = inject::inject(&sandbox.injector, permitted, upgrade.is_some())?;
+    let (credentialed, used) = inject::inject(&sandbox.injector, permitted, upgrade.is_some()).await?;
     let (mut response, mut lease) = upstream::send(connection, credentialed, key, row, &ticket).await?;
+    if response.status() == StatusCode::UNAUTHORIZED {
+        used.refused();
+    }
     if response.status() == StatusCode::SWITCHING_PROTOCOLS {
         lease.retire();
         tunnel::switch(connection, &mut response, upgrade, raw, ticket)?;

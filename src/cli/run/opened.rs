@@ -3,6 +3,7 @@
 use std::fs::File;
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use anyhow::{Context, Result, ensure};
 
@@ -28,7 +29,7 @@ pub struct Opened {
     pub compiled: Compiled,
     /// What the policy was made from.
     pub origin: Origin,
-    pub sources: Vec<(String, Source)>,
+    pub sources: Vec<(String, Arc<Source>)>,
     pub audit: Option<Audit>,
     /// The empty file of `--learn`, and where it is.
     pub learned: Option<(PathBuf, File)>,
@@ -79,7 +80,7 @@ impl Opened {
         let mut sources = Vec::new();
         for secret in &compiled.secrets {
             let source = opener.source(&secret.source).with_context(|| format!("secret {}", secret.name))?;
-            sources.push((secret.name.clone(), source));
+            sources.push((secret.name.clone(), Arc::new(source)));
         }
         let audit = args.audit.as_ref().map(|path| opener.audit(path)).transpose()?;
         let learned = args.learn.as_ref().map(|path| opener.learned(path)).transpose()?;

@@ -1,3 +1,5 @@
+use super::super::issue::{Issued, Issuer, Issuing};
+use super::super::source::SourceError;
 use super::*;
 
 const VALUE: &str = "canary-5f2a";
@@ -10,10 +12,32 @@ fn bearer() -> HeaderBinding {
     binding("Authorization", "K").with_prefix("Bearer ").unwrap().with_suffix("/x").unwrap()
 }
 
-fn secrets() -> HashMap<String, Result<Secret, SourceError>> {
-    let secret = Secret::new("K", Zeroizing::new(VALUE.as_bytes().to_vec())).unwrap();
-    let broken = Err(SourceError::EnvMissing("BROKEN_KEY".to_owned()));
-    HashMap::from([("K".to_owned(), Ok(secret)), ("BROKEN".to_owned(), broken)])
+/// What an issuer gives each time.
+struct Fixed(Option<&'static str>);
+
+impl Issuer for Fixed {
+    fn issue(&self) -> Issuing<'_> {
+        let value = self.0.map(|value| Secret::new("K", Zeroizing::new(value.as_bytes().to_vec())).unwrap());
+        let missing = SourceError::EnvMissing("BROKEN_KEY".to_owned());
+        Box::pin(async { value.map(|secret| Issued { secret, expires_at: None }).ok_or(missing.into()) })
+    }
+}
+
+fn wait<T>(future: impl Future<Output = T>) -> T {
+    tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(future)
+}
+
+fn keepers() -> HashMap<String, Arc<Keeper>> {
+    let keeper = |name: &str, value| {
+        let keeper = Keeper::new(name, Box::new(Fixed(value)), Arc::new(std::time::SystemTime::now));
+        assert_eq!(wait(keeper.start()).is_ok(), value.is_some());
+        (name.to_owned(), Arc::new(keeper))
+    };
+    HashMap::from([keeper("K", Some(VALUE)), keeper("BROKEN", None)])
+}
+
+fn apply(injector: &Injector, indexes: &[usize], headers: &mut HeaderMap) -> Result<Used, InjectError> {
+    wait(injector.apply(indexes, headers))
 }
 
 fn headers(pairs: &[(&'static str, &'static str)]) -> HeaderMap {
@@ -26,9 +50,9 @@ fn headers(pairs: &[(&'static str, &'static str)]) -> HeaderMap {
 
 #[test]
 fn the_header_is_set_once_and_never_indexed() {
-    let injector = Injector::new(&[bearer()], &secrets());
+    let injector = Injector::new(&[bearer()], &keepers());
     let mut headers = headers(&[("AUTHORIZATION", "mine"), ("authorization", "mine too"), ("accept", "*/*")]);
-    injector.apply(&[0], &mut headers).unwrap();
+    apply(&injector, &[0], &mut headers).unwrap();
     let all: Vec<_> = headers.get_all("authorization").iter().collect();
     assert_eq!(all, ["Bearer canary-5f2a/x"]);
     assert!(all[0].is_sensitive());
@@ -39,9 +63,9 @@ macro_rules! alike {
     ($($test:ident: $header:literal, $sent:literal, $gone:expr;)*) => { $(
         #[test]
         fn $test() {
-            let injector = Injector::new(&[binding($header, "K")], &secrets());
+            let injector = Injector::new(&[binding($header, "K")], &keepers());
             let mut headers = headers(&[($sent, "mine"), ($sent, "mine too")]);
-            injector.apply(&[0], &mut headers).unwrap();
+            apply(&injector, &[0], &mut headers).unwrap();
             let mine = headers.values().filter(|value| value.to_str().unwrap().starts_with("mine")).count();
             assert_eq!(mine, if $gone { 0 } else { 2 });
             assert_eq!(headers[$header], VALUE);
@@ -61,35 +85,35 @@ alike! {
 
 #[test]
 fn only_the_bindings_asked_for_are_applied() {
-    let injector = Injector::new(&[bearer(), binding("X-Api-Key", "K")], &secrets());
+    let injector = Injector::new(&[bearer(), binding("X-Api-Key", "K")], &keepers());
     let mut sent = headers(&[("authorization", "mine"), ("x-api-key", "mine")]);
-    injector.apply(&[], &mut sent).unwrap();
+    apply(&injector, &[], &mut sent).unwrap();
     assert_eq!(sent["authorization"], "mine");
-    injector.apply(&[1], &mut sent).unwrap();
+    apply(&injector, &[1], &mut sent).unwrap();
     assert_eq!((&sent["authorization"], &sent["x-api-key"]), (&"mine".parse().unwrap(), &VALUE.parse().unwrap()));
 }
 
 #[test]
 fn a_missing_secret_fails_its_own_requests_and_changes_nothing() {
     let bindings = [bearer(), binding("X-Broken", "BROKEN"), binding("X-Unknown", "UNKNOWN")];
-    let injector = Injector::new(&bindings, &secrets());
+    let injector = Injector::new(&bindings, &keepers());
     let sent = headers(&[("authorization", "mine")]);
     for (indexes, secret, reason) in [
         ([0, 1], "BROKEN", "the environment variable BROKEN_KEY is not set"),
         ([0, 2], "UNKNOWN", "no secret of that name is configured"),
     ] {
         let mut headers = sent.clone();
-        let error = injector.apply(&indexes, &mut headers).unwrap_err();
+        let error = apply(&injector, &indexes, &mut headers).unwrap_err();
         assert_eq!(error.reason, reason);
         assert!(error.to_string().starts_with(&format!("the secret {secret}, which api.test needs in the header x-")));
         assert_eq!(headers, sent);
     }
-    injector.apply(&[0], &mut sent.clone()).unwrap();
+    apply(&injector, &[0], &mut sent.clone()).unwrap();
 }
 
 #[test]
 fn trailers_lose_it_without_getting_it() {
-    let injector = Injector::new(&[bearer()], &secrets());
+    let injector = Injector::new(&[bearer()], &keepers());
     let mut trailers = headers(&[("authorization", "mine"), ("grpc-status", "0")]);
     injector.strip(&[0], &mut trailers);
     assert_eq!(trailers, headers(&[("grpc-status", "0")]));
@@ -97,15 +121,15 @@ fn trailers_lose_it_without_getting_it() {
 
 #[test]
 fn debug_shows_names_only() {
-    let injector = Injector::new(&[bearer()], &secrets());
+    let injector = Injector::new(&[bearer()], &keepers());
     assert_eq!(format!("{injector:?}"), r#"Injector([("K", "authorization")])"#);
     let mut headers = HeaderMap::new();
-    injector.apply(&[0], &mut headers).unwrap();
+    apply(&injector, &[0], &mut headers).unwrap();
     assert!(!format!("{headers:?}").contains("canary"));
 }
 
 #[test]
 #[should_panic(expected = "index out of bounds")]
 fn an_index_of_another_policy_stops_the_request() {
-    let _ = Injector::new(&[bearer()], &secrets()).apply(&[1], &mut HeaderMap::new());
+    let _ = apply(&Injector::new(&[bearer()], &keepers()), &[1], &mut HeaderMap::new());
 }
