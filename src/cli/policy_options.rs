@@ -72,6 +72,20 @@ pub struct PolicyArgs {
     #[arg(help_heading = HEADING, long, value_name = "NAME=SOURCE")]
     pub secret: Vec<String>,
 
+    /// Give the sandbox a stand-in for a secret in a variable, for tools that insist on one: SECRET[=VARIABLE]
+    ///
+    /// It is shaped like the secret, fresh for each run, and worthless anywhere else. Where the secret is bound it is swapped, also
+    /// inside Basic credentials; in any other header it is refused.
+    #[arg(help_heading = HEADING, long, value_name = "SECRET[=VARIABLE]")]
+    pub placeholder: Vec<String>,
+
+    /// Use the Mistral API as the owner of the key in MISTRAL_API_KEY, which the sandbox never sees
+    ///
+    /// Inside, MISTRAL_API_KEY is a key that only this proxy accepts, and MISTRAL_API_HTTP_PROXY the proxy's URL. The host
+    /// api.mistral.ai has to be permitted as well. --secret MISTRAL_API_KEY=SOURCE takes the key from elsewhere.
+    #[arg(help_heading = HEADING, long)]
+    pub mistral_api: bool,
+
     /// Dial every upstream through this HTTP proxy, such as http://proxy.example.com:3128
     ///
     /// It is asked (CONNECT) for addresses: names are resolved and checked here, before. HTTPS_PROXY is not followed.
@@ -94,6 +108,8 @@ impl PolicyArgs {
             allow_private_ips: self.allow_private_ips,
             bind: self.bind,
             secret: self.secret,
+            placeholder: self.placeholder,
+            mistral_api: self.mistral_api,
             upstream_proxy: self.upstream_proxy,
             upstream_proxy_auth: self.upstream_proxy_auth,
             gitlab: None,

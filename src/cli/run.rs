@@ -29,7 +29,7 @@ use crate::types::SandboxId;
 
 use super::exit;
 use super::policy_options::PolicyArgs;
-use inside::Inside;
+use inside::{Inside, Own};
 use opened::Opened;
 use reload::{Fixed, Reload};
 
@@ -144,10 +144,12 @@ fn start(
     let threads = std::thread::available_parallelism().map_or(1, |cores| (cores.get() / 4).clamp(1, 4));
     let id = SandboxId::from_bits(random_bits()?);
     let ca = Arc::new(SandboxCa::generate(&id)?);
-    let Inside { plan, placeholders } = inside::plan(args, identity, &opened, &id, &ca)?;
+    let injector = credentials::injector(&opened)?;
+    let own = Own { id: &id, ca: &ca, placeholders: injector.placeholders() };
+    let Inside { plan, placeholders } = inside::plan(args, identity, &opened, &own)?;
     let entrances = entrances(newborn.configure(&plan)?);
     let upstream_tls = Arc::new(UpstreamTls::new(&opened.upstream_ca, &|name| std::env::var_os(name))?);
-    let (injector, upstream_proxy) = (credentials::injector(&opened)?, credentials::upstream_proxy(&opened)?);
+    let upstream_proxy = credentials::upstream_proxy(&opened)?;
     let leaves = LeafConfigs::new(ca, LeafLimits::default())?;
     let fixed = Fixed::of(&opened.compiled);
     let sandbox = Arc::new(Sandbox::new(id, opened.compiled.policy, leaves, injector));

@@ -10,9 +10,10 @@ use bytes::Bytes;
 use http::header::{HeaderMap, HeaderName, HeaderValue};
 use zeroize::Zeroizing;
 
-use crate::policy::HeaderBinding;
+use crate::policy::{Accepts, HeaderBinding};
 use crate::types::{Authority, Secret};
 
+use super::placeholder::{self, Placeholder};
 use super::renew::{Keeper, Live};
 
 /// The header values of a policy's bindings, made once for each value of a credential. They are marked sensitive, so that
@@ -23,6 +24,7 @@ use super::renew::{Keeper, Live};
 /// the header that it was to have.
 pub struct Injector {
     bound: Vec<Bound>,
+    placeholders: Vec<Placeholder>,
 }
 
 struct Bound {
@@ -33,24 +35,50 @@ struct Bound {
 }
 
 /// The header for one value of the credential.
-#[derive(Clone)]
 struct Made {
     generation: u64,
     header: Result<HeaderValue, String>,
 }
 
-/// A request needs a secret that cannot be had. `Display` is what the sandbox may read.
+/// Why a request does not get its credentials. `Display` is what the sandbox may read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the secret {secret}, which {host} needs in the header {header}, cannot be had")]
-pub struct InjectError {
-    /// The host of the binding.
-    pub host: Authority,
-    /// The header it would set.
-    pub header: HeaderName,
-    /// The name of the secret it takes.
-    pub secret: String,
-    /// Why it cannot be had, for the operator.
-    pub reason: String,
+pub enum InjectError {
+    /// It needs a secret that cannot be had.
+    #[error("the secret {secret}, which {host} needs in the header {header}, cannot be had")]
+    Unavailable {
+        /// The host of the binding.
+        host: Authority,
+        /// The header it would set.
+        header: HeaderName,
+        /// The name of the secret it takes.
+        secret: String,
+        /// Why it cannot be had, for the operator.
+        reason: String,
+    },
+    /// It brings a credential of its own where only the placeholder is taken.
+    #[error(
+        "{host} takes the placeholder of {secret} in the header {header}, and nothing else: use the key that the environment holds"
+    )]
+    NotPlaceholder {
+        /// The host of the binding.
+        host: Authority,
+        /// The header it owns.
+        header: HeaderName,
+        /// The name of the secret.
+        secret: String,
+    },
+    /// A placeholder stands where no binding swaps it.
+    #[error(
+        "the header {header} holds the placeholder of {secret} (the variable {variable}), which is worth nothing here: no binding swaps it"
+    )]
+    Misplaced {
+        /// The header in which it stands.
+        header: HeaderName,
+        /// The name of the secret.
+        secret: String,
+        /// The variable inside.
+        variable: String,
+    },
 }
 
 /// The credentials that one request has got.
@@ -66,38 +94,62 @@ impl Used {
 
 impl Injector {
     /// Prepares the bindings, in their order; `keepers` by the name of the secret. One that is missing fails the requests that
-    /// need it and no others.
-    pub fn new(bindings: &[HeaderBinding], keepers: &HashMap<String, Arc<Keeper>>) -> Self {
+    /// need it and no others. `placeholders` are what the sandbox holds in place of some of them.
+    pub fn new(
+        bindings: &[HeaderBinding],
+        keepers: &HashMap<String, Arc<Keeper>>,
+        placeholders: Vec<Placeholder>,
+    ) -> Self {
         let bound = bindings.iter().map(|binding| Bound {
             binding: binding.clone(),
             keeper: keepers.get(binding.secret_name()).cloned(),
             made: Mutex::default(),
         });
-        Self { bound: bound.collect() }
+        Self { bound: bound.collect(), placeholders }
+    }
+
+    /// What the sandbox holds.
+    pub fn placeholders(&self) -> &[Placeholder] {
+        &self.placeholders
     }
 
     /// Sets the headers of the bindings at these indexes, each exactly once, in place of whatever the client sent under that
-    /// name (see [`Self::strip`]). Hop-by-hop headers are to be gone before, or a client could name ours in `Connection`. Waits
-    /// where a credential has ended and is being renewed.
+    /// name in any spelling. Hop-by-hop headers are to be gone before, or a client could name ours in `Connection`. Waits
+    /// where a credential has ended and is being renewed. To be called for every request, also one without bindings: a
+    /// placeholder stands in no other header.
     ///
     /// # Errors
-    /// [`InjectError`] when a secret cannot be had; then nothing was changed.
+    /// [`InjectError`]; the request must not go on then.
     pub async fn apply(&self, indexes: &[usize], headers: &mut HeaderMap) -> Result<Used, InjectError> {
         let mut ready = Vec::with_capacity(indexes.len());
         let mut used = Vec::with_capacity(indexes.len());
         for bound in self.at(indexes) {
-            let (value, keeper, live) = bound.value().await.map_err(|reason| bound.error(reason))?;
-            ready.push((bound.binding.header().clone(), value));
-            used.push((keeper, live));
+            let stand_in = self.placeholders.iter().filter(|known| known.secret() == bound.binding.secret_name());
+            if let Some((value, keeper, live)) = bound.value(headers, stand_in).await? {
+                ready.push((bound.binding.header().clone(), value));
+                used.push((keeper, live));
+            }
         }
-        self.strip(indexes, headers);
+        self.strip_bound(indexes, headers);
+        if let Some((placeholder, header)) = placeholder::misplaced(&self.placeholders, headers) {
+            let (secret, variable) = (placeholder.secret().to_owned(), placeholder.variable().to_owned());
+            return Err(InjectError::Misplaced { header, secret, variable });
+        }
         headers.extend(ready);
         Ok(Used(used))
     }
 
+    /// Takes out of trailers what a client sent under the header of one of these bindings, and what holds a placeholder.
+    pub fn strip(&self, indexes: &[usize], trailers: &mut HeaderMap) {
+        self.strip_bound(indexes, trailers);
+        while let Some((_, header)) = placeholder::misplaced(&self.placeholders, trailers) {
+            trailers.remove(header);
+        }
+    }
+
     /// Takes away what a client sent under the header of one of these bindings, in every spelling that some server takes for
-    /// the same: CGI and what descends from it fold `-`, `_` and, in PHP, `.` into one. For trailers too.
-    pub fn strip(&self, indexes: &[usize], headers: &mut HeaderMap) {
+    /// the same: CGI and what descends from it fold `-`, `_` and, in PHP, `.` into one.
+    fn strip_bound(&self, indexes: &[usize], headers: &mut HeaderMap) {
         for bound in self.at(indexes) {
             let header = bound.binding.header();
             headers.remove(header);
@@ -124,32 +176,59 @@ impl Injector {
 }
 
 impl Bound {
-    async fn value(&self) -> Result<(HeaderValue, Arc<Keeper>, Arc<Live>), String> {
-        let keeper = self.keeper.clone().ok_or("no secret of that name is configured")?;
-        let live = keeper.value().await.map_err(|error| error.0)?;
-        let made = self.made(&live);
-        Ok((made.header?, keeper, live))
+    /// The header to set, if any, for a request with these headers; `stand_ins` are the placeholders of the secret.
+    async fn value<'a>(
+        &self,
+        headers: &HeaderMap,
+        mut stand_ins: impl Iterator<Item = &'a Placeholder> + Clone,
+    ) -> Result<Option<(HeaderValue, Arc<Keeper>, Arc<Live>)>, InjectError> {
+        let sent: Vec<&HeaderValue> = headers.get_all(self.binding.header()).iter().collect();
+        match (self.binding.accepts(), &sent[..]) {
+            (Accepts::Anything, _) => {}
+            (Accepts::PlaceholderOnly, []) => return Ok(None),
+            (Accepts::PlaceholderOnly, [sent]) if stand_ins.clone().any(|known| self.carries(sent, known)) => {}
+            (Accepts::PlaceholderOnly, _) => {
+                let (host, header, secret) = self.named();
+                return Err(InjectError::NotPlaceholder { host, header, secret });
+            }
+        }
+        let keeper = self.keeper.clone().ok_or_else(|| self.unavailable("no secret of that name is configured"))?;
+        let live = keeper.value().await.map_err(|error| self.unavailable(error.0))?;
+        let swapped = match &sent[..] {
+            [sent] => stand_ins.find_map(|known| known.swapped_in_basic(sent, &live.secret)),
+            [] | [_, ..] => None,
+        };
+        let value = swapped.map_or_else(|| self.made(&live), |pair| basic_value(&pair));
+        Ok(Some((value.map_err(|reason| self.unavailable(reason))?, keeper, live)))
     }
 
-    fn made(&self, live: &Live) -> Made {
+    /// Whether what was sent is the placeholder, with what stands around the credential; a scheme has no case.
+    fn carries(&self, sent: &HeaderValue, placeholder: &Placeholder) -> bool {
+        let (prefix, suffix) = (self.binding.prefix().as_bytes(), self.binding.suffix().as_bytes());
+        let rest = sent.as_bytes().split_at_checked(prefix.len());
+        let rest = rest.filter(|(before, _)| before.eq_ignore_ascii_case(prefix)).map(|(_, rest)| rest);
+        rest.and_then(|rest| rest.strip_suffix(suffix)).is_some_and(|text| placeholder.is(text))
+    }
+
+    fn made(&self, live: &Live) -> Result<HeaderValue, String> {
         // Nothing panics while it is locked.
         let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
         match &*made {
-            Some(made) if made.generation == live.generation => made.clone(),
+            Some(made) if made.generation == live.generation => made.header.clone(),
             Some(_) | None => {
                 let header = header_value(self.binding.prefix(), &live.secret, self.binding.suffix());
-                made.insert(Made { generation: live.generation, header }).clone()
+                made.insert(Made { generation: live.generation, header }).header.clone()
             }
         }
     }
 
-    fn error(&self, reason: String) -> InjectError {
-        InjectError {
-            host: self.binding.host().clone(),
-            header: self.binding.header().clone(),
-            secret: self.binding.secret_name().to_owned(),
-            reason,
-        }
+    fn named(&self) -> (Authority, HeaderName, String) {
+        (self.binding.host().clone(), self.binding.header().clone(), self.binding.secret_name().to_owned())
+    }
+
+    fn unavailable(&self, reason: impl Into<String>) -> InjectError {
+        let (host, header, secret) = self.named();
+        InjectError::Unavailable { host, header, secret, reason: reason.into() }
     }
 }
 
@@ -178,11 +257,16 @@ pub fn basic(secret: &Secret) -> Result<HeaderValue, String> {
     if !secret.expose().contains(&b':') {
         return Err("it holds no colon, which stands between user and password".to_owned());
     }
+    basic_value(secret.expose())
+}
+
+/// `Basic` with this pair of user and password.
+fn basic_value(pair: &[u8]) -> Result<HeaderValue, String> {
     const SCHEME: &[u8] = b"Basic ";
-    let length = secret.expose().len().div_ceil(3) * 4;
+    let length = pair.len().div_ceil(3) * 4;
     let mut bytes = Zeroizing::new(vec![0; SCHEME.len() + length]);
     bytes[..SCHEME.len()].copy_from_slice(SCHEME);
-    let written = BASE64_STANDARD.encode_slice(secret.expose(), &mut bytes[SCHEME.len()..]);
+    let written = BASE64_STANDARD.encode_slice(pair, &mut bytes[SCHEME.len()..]);
     written.map_err(|error| error.to_string())?;
     sensitive(bytes)
 }

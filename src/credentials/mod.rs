@@ -3,6 +3,7 @@
 
 pub mod header;
 pub mod issue;
+pub mod placeholder;
 pub mod renew;
 pub mod source;
 
@@ -10,5 +11,6 @@ mod command;
 
 pub use header::{InjectError, Injector, Used};
 pub use issue::{IssueError, Issued, Issuer, Issuing};
+pub use placeholder::Placeholder;
 pub use renew::Keeper;
 pub use source::{Source, SourceContext, SourceError, SourceIssuer, check_secret_file, read_secret};

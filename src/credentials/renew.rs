@@ -58,6 +58,7 @@ pub struct Keeper {
     name: String,
     issuer: Box<dyn Issuer>,
     clock: Clock,
+    longest: Option<Duration>,
     state: Mutex<State>,
     /// Tells the renewing task that something has changed.
     wake: Notify,
@@ -85,7 +86,12 @@ impl Keeper {
     /// A keeper without a value yet. The secret is called `name`.
     pub fn new(name: &str, issuer: Box<dyn Issuer>, clock: Clock) -> Self {
         let (state, wake, ended) = (Mutex::default(), Notify::new(), watch::Sender::new(()));
-        Self { name: name.to_owned(), issuer, clock, state, wake, ended }
+        Self { name: name.to_owned(), issuer, clock, longest: None, state, wake, ended }
+    }
+
+    /// The same, with a bound on how long one value is used, whatever its issuer says.
+    pub fn with_longest(self, longest: Option<Duration>) -> Self {
+        Self { longest, ..self }
     }
 
     /// The name of the secret.
@@ -201,9 +207,11 @@ impl Keeper {
             Ok(issued) => {
                 state.failures = 0;
                 state.failure = None;
-                let life = issued.expires_at.map(|end| end.duration_since(now).unwrap_or_default());
+                let bound = self.longest.map(|longest| now + longest);
+                let expires_at = issued.expires_at.into_iter().chain(bound).min();
+                let life = expires_at.map(|end| end.duration_since(now).unwrap_or_default());
                 state.due = life.map(|life| now + life.saturating_sub(margin(life)).max(LEAST));
-                state.take(issued.secret, issued.expires_at);
+                state.take(issued.secret, expires_at);
                 Ok(())
             }
             Err(error) => {

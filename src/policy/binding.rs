@@ -1,5 +1,7 @@
 //! Which credential goes to which destination.
 
+use std::time::Duration;
+
 use http::{HeaderName, HeaderValue};
 
 use crate::types::Authority;
@@ -16,6 +18,17 @@ pub struct HeaderBinding {
     path_prefix: String,
     prefix: String,
     suffix: String,
+    accepts: Accepts,
+    ttl: Option<Duration>,
+}
+
+/// What a client may send under the bound header.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Accepts {
+    /// Anything: the credential takes its place, also that of nothing.
+    Anything,
+    /// The placeholder, whose place the credential takes, or nothing, which it leaves so. All else is refused.
+    PlaceholderOnly,
 }
 
 /// Why a [`HeaderBinding`] cannot be made.
@@ -61,7 +74,31 @@ impl HeaderBinding {
             path_prefix: "/".to_owned(),
             prefix: String::new(),
             suffix: String::new(),
+            accepts: Accepts::Anything,
+            ttl: None,
         })
+    }
+
+    /// One of parts that are known to be good, for every path.
+    pub(super) fn of_parts(host: Authority, header: HeaderName, secret_name: String, prefix: &str) -> Self {
+        Self {
+            host,
+            header,
+            secret_name,
+            path_prefix: "/".to_owned(),
+            prefix: prefix.to_owned(),
+            suffix: String::new(),
+            accepts: Accepts::Anything,
+            ttl: None,
+        }
+    }
+
+    pub(super) fn with_accepts(self, accepts: Accepts) -> Self {
+        Self { accepts, ..self }
+    }
+
+    pub(super) fn with_ttl(self, ttl: Duration) -> Self {
+        Self { ttl: Some(ttl), ..self }
     }
 
     /// The same for paths that begin with `path_prefix` only: a plain prefix, with no regard to segments.
@@ -118,6 +155,16 @@ impl HeaderBinding {
         &self.suffix
     }
 
+    /// What a client may send under the header.
+    pub fn accepts(&self) -> Accepts {
+        self.accepts
+    }
+
+    /// How long its credential is used at most before it is asked for anew, where that may give another.
+    pub fn ttl(&self) -> Option<Duration> {
+        self.ttl
+    }
+
     /// Whether a header is the bound one in any spelling: servers that make variables of headers read `x_api_key` as
     /// `x-api-key`, so a client could slip its own past a name that is compared letter by letter.
     pub fn covers_header(&self, name: &HeaderName) -> bool {
@@ -144,6 +191,8 @@ impl HeaderBinding {
             path_prefix: path_prefix?,
             prefix: prefix?,
             suffix: suffix?,
+            accepts: Accepts::Anything,
+            ttl: None,
         })
     }
 
@@ -179,7 +228,7 @@ fn check<T>(
     text.and_then(|text| parse(text).map_err(report).ok())
 }
 
-fn parse_host(text: &str) -> Result<Authority, BindingError> {
+pub(super) fn parse_host(text: &str) -> Result<Authority, BindingError> {
     parse_entry(text).map_err(BindingError::Host)
 }
 

@@ -25,6 +25,7 @@ use super::{Denial, Policy, shadow};
 
 mod cases;
 mod files;
+mod mistral;
 mod passthrough;
 mod rules;
 
@@ -48,6 +49,8 @@ pub struct Compiled {
     pub upstream_proxy: Option<UpstreamProxy>,
     /// Every secret that was declared, by name; those that nothing uses too.
     pub secrets: Vec<SecretSpec>,
+    /// Which variables of the sandbox hold placeholders, each of which secret.
+    pub placeholders: Vec<PlaceholderSpec>,
     /// What is permitted and probably not meant.
     pub warnings: Vec<Warning>,
     /// Where its parts were written.
@@ -63,6 +66,15 @@ pub struct SecretSpec {
     pub name: String,
     /// Its source.
     pub source: SecretSource,
+}
+
+/// A variable of the sandbox that is to hold a placeholder.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PlaceholderSpec {
+    /// The name of the secret it stands for.
+    pub secret: String,
+    /// The variable.
+    pub variable: String,
 }
 
 /// A source of a value.
@@ -97,8 +109,10 @@ pub fn load(files: &[NamedText], options: &PolicyOptions) -> Result<Compiled, Mi
     let denied = parse_all(&document.denied_cidrs, &mut mistakes, Cidr::parse);
     let open_private = agreed(&document.block_private, "block_private_ips", &mut mistakes).is_some_and(|block| !*block);
     let upstream_proxy = upstream_proxy(&document, &mut mistakes);
+    let mistral_apis = mistral::bindings(&mut document, &mut mistakes);
+    let placeholders = mistral::placeholders(&document, &mistral_apis, &mut mistakes);
+    let bindings = bindings(&document.bindings, mistral_apis, &document.secret_names, &mut mistakes);
     let secrets = secrets(document.secrets, &mut mistakes);
-    let bindings = bindings(&document.bindings, &document.secret_names, &mut mistakes);
 
     let ready = std::mem::take(&mut document.ready_passthrough);
     let passthrough = passthrough::passthrough(&document.passthrough, ready, &rules, &bindings, &mut mistakes);
@@ -124,7 +138,7 @@ pub fn load(files: &[NamedText], options: &PolicyOptions) -> Result<Compiled, Mi
     let unwritten = |place: &Place| matches!(place, Place::File { name, .. } if document.not_warned_of.contains(name));
     warnings.retain(|warning| !unwritten(&warning.place));
     let secrets = secrets.into_values().map(|secret| secret.value).collect();
-    mistakes.finish(&names, Compiled { policy, files, upstream_proxy, secrets, warnings, written, cases })
+    mistakes.finish(&names, Compiled { policy, files, upstream_proxy, secrets, placeholders, warnings, written, cases })
 }
 
 fn network(document: &Document, hosts: &[At<Authority>], mistakes: &mut Collector) -> Network {
@@ -279,16 +293,22 @@ fn bad_source(source: &SecretSource) -> Option<(String, &'static str)> {
     }
 }
 
-fn bindings(raw: &[RawBinding], declared: &BTreeSet<String>, mistakes: &mut Collector) -> Vec<At<HeaderBinding>> {
+fn bindings(
+    raw: &[RawBinding],
+    ready: Vec<At<HeaderBinding>>,
+    declared: &BTreeSet<String>,
+    mistakes: &mut Collector,
+) -> Vec<At<HeaderBinding>> {
+    for name in raw.iter().filter_map(|raw| raw.secret_name.as_ref()).filter(|name| !declared.contains(&name.value)) {
+        mistakes.add(&name.place, undeclared(&name.value), declare(&name.value));
+    }
+    let written: Vec<_> =
+        raw.iter().filter_map(|raw| Some(At { value: binding(raw, mistakes)?, place: raw.place.clone() })).collect();
     let mut bindings = Vec::<At<HeaderBinding>>::new();
-    for raw in raw {
-        if let Some(name) = raw.secret_name.as_ref().filter(|name| !declared.contains(&name.value)) {
-            mistakes.add(&name.place, undeclared(&name.value), declare(&name.value));
-        }
-        let Some(value) = binding(raw, mistakes) else { continue };
+    for At { value, place } in written.into_iter().chain(ready) {
         let mut earlier = bindings.iter().filter(|earlier| earlier.value.collides_with(&value));
         match earlier.next() {
-            None => bindings.push(At { value, place: raw.place.clone() }),
+            None => bindings.push(At { value, place }),
             Some(earlier) if earlier.value == value => {}
             Some(earlier) => {
                 let what = format!(
@@ -300,7 +320,7 @@ fn bindings(raw: &[RawBinding], declared: &BTreeSet<String>, mistakes: &mut Coll
                     value.host(),
                 );
                 mistakes.add(
-                    &raw.place,
+                    &place,
                     what,
                     "keep one of them, or give them path prefixes of which none begins the other",
                 );

@@ -13,10 +13,12 @@ use super::lines::Lines;
 use super::mistake::{At, Collector, Place, Warning, did_you_mean, quoted};
 use super::rule::Rule;
 
+mod bindings;
 mod cases;
 mod files;
 mod rules;
 
+pub(super) use bindings::{RawBinding, RawMistralApi};
 pub(super) use cases::RawCase;
 pub(super) use files::RawFiles;
 pub(super) use rules::{RawPorts, RawRule};
@@ -44,6 +46,8 @@ pub(super) struct Document {
     pub(super) proxy_auths: Vec<At<String>>,
     pub(super) resolves: Vec<At<String>>,
     pub(super) bindings: Vec<RawBinding>,
+    pub(super) mistral_apis: Vec<RawMistralApi>,
+    pub(super) placeholders: Vec<RawPlaceholder>,
     pub(super) secrets: Vec<RawSecret>,
     /// The names of all secrets that were written, those with an unreadable source too.
     pub(super) secret_names: BTreeSet<String>,
@@ -73,6 +77,8 @@ impl Document {
         self.proxy_auths.append(&mut other.proxy_auths);
         self.resolves.append(&mut other.resolves);
         self.bindings.append(&mut other.bindings);
+        self.mistral_apis.append(&mut other.mistral_apis);
+        self.placeholders.append(&mut other.placeholders);
         self.secrets.append(&mut other.secrets);
         self.secret_names.append(&mut other.secret_names);
         self.cases.append(&mut other.cases);
@@ -81,16 +87,12 @@ impl Document {
     }
 }
 
-/// A binding with what was given of it.
+/// A variable of the sandbox that is to hold a placeholder.
 #[derive(Debug)]
-pub(super) struct RawBinding {
-    pub(super) place: Place,
-    pub(super) host: Option<At<String>>,
-    pub(super) header: Option<At<String>>,
-    pub(super) secret_name: Option<At<String>>,
-    pub(super) path_prefix: Option<At<String>>,
-    pub(super) prefix: Option<At<String>>,
-    pub(super) suffix: Option<At<String>>,
+pub(super) struct RawPlaceholder {
+    /// The name of the secret.
+    pub(super) secret: At<String>,
+    pub(super) variable: At<String>,
 }
 
 /// A secret with its source.
@@ -104,7 +106,6 @@ pub(super) struct RawSecret {
 pub(super) const NETWORK_MODES: [&str; 3] = ["none", "all", "allow"];
 pub(super) const EGRESS_MODES: [&str; 3] = ["block_all", "allow_all", "custom"];
 const RESOLVE: [&str; 2] = ["here", "upstream"];
-const UNSUPPORTED_KINDS: [&str; 3] = ["github", "mistral_api", "workspace_header_bindings"];
 const NOT_YET: &str = "take it out; a policy is never followed in part";
 
 /// Reads a file. What is wrong goes to `mistakes`, the rest is returned.
@@ -221,69 +222,6 @@ impl Reader<'_> {
         }
     }
 
-    fn bindings(&mut self, value: &Value<'_>) {
-        let Some(array) = value.get_ref().as_array() else {
-            return self.wrong_type(value, "header_bindings", "tables, each under [[header_bindings]]");
-        };
-        if array.is_empty() {
-            let place = self.place_of(value);
-            self.mistakes.add(&place, "`header_bindings` is empty", "take it out, or add a [[header_bindings]] table");
-        }
-        for entry in array {
-            match entry.get_ref().as_table() {
-                Some(table) => self.binding(entry, table),
-                None => self.wrong_type(entry, "header_bindings", "tables, each under [[header_bindings]]"),
-            }
-        }
-    }
-
-    fn binding(&mut self, entry: &Value<'_>, table: &DeTable<'_>) {
-        if let Some(kind) = table.get("kind").and_then(|kind| self.string(kind, "kind")) {
-            let known = kind.value == "header_binding";
-            if UNSUPPORTED_KINDS.contains(&kind.value.as_str()) {
-                let what = format!("kind {} is not supported by this version", kind.value);
-                return self.mistakes.add(&kind.place, what, NOT_YET);
-            }
-            if !known {
-                let what = format!("{} is not a kind of binding", quoted(&kind.value));
-                return self.mistakes.add(&kind.place, what, did_you_mean(&kind.value, &["header_binding"]));
-            }
-        }
-        let place = self.place_of(entry);
-        let mut raw = RawBinding {
-            place,
-            host: None,
-            header: None,
-            secret_name: None,
-            path_prefix: None,
-            prefix: None,
-            suffix: None,
-        };
-        for (key, value) in table {
-            match &**key.get_ref() {
-                "kind" => {}
-                "host" => raw.host = self.string(value, "host"),
-                "header" => raw.header = self.string(value, "header"),
-                "secret_name" => raw.secret_name = self.string(value, "secret_name"),
-                "path_prefix" => raw.path_prefix = self.string(value, "path_prefix"),
-                "prefix" => raw.prefix = self.text(value, "prefix"),
-                "suffix" => raw.suffix = self.text(value, "suffix"),
-                _ => self.unknown(
-                    key,
-                    "header_bindings.",
-                    &["kind", "host", "header", "secret_name", "path_prefix", "prefix", "suffix"],
-                ),
-            }
-        }
-        for required in ["host", "header", "secret_name"] {
-            if !table.contains_key(required) {
-                let hint = format!("add {required} = \"…\"");
-                self.mistakes.add(&raw.place, format!("the binding has no `{required}`"), hint);
-            }
-        }
-        self.document.bindings.push(raw);
-    }
-
     fn secret(&mut self, key: &Key<'_>, value: &Value<'_>) {
         let name = key.get_ref();
         self.document.secret_names.insert(name.to_string());
@@ -302,11 +240,18 @@ impl Reader<'_> {
                     let words: Vec<_> = words.into_iter().map(|word| word.value).collect();
                     sources.push((!words.is_empty()).then_some(SecretSource::Command(words)));
                 }
+                "placeholders" => {
+                    let variables =
+                        self.strings(value, "placeholders", "without it the sandbox has nothing in its place");
+                    let secret = At { value: name.to_string(), place: place.clone() };
+                    let raw = variables.into_iter().map(|variable| RawPlaceholder { secret: secret.clone(), variable });
+                    self.document.placeholders.extend(raw);
+                }
                 "store" => {
                     self.unsupported(key, &format!("secrets.{name}.store"));
                     sources.push(None);
                 }
-                _ => self.unknown(key, &format!("secrets.{name}."), &["env", "file", "command"]),
+                _ => self.unknown(key, &format!("secrets.{name}."), &["env", "file", "command", "placeholders"]),
             }
         }
         match sources.len() {
@@ -400,6 +345,15 @@ impl Reader<'_> {
             self.wrong_type(value, name, "true or false");
         }
         Some(At { value: flag?, place: self.place_of(value) })
+    }
+
+    /// A whole number that is not negative.
+    fn seconds(&mut self, value: &Value<'_>, name: &str) -> Option<At<u64>> {
+        let number = value.get_ref().as_integer().and_then(|number| number.as_str().parse().ok());
+        if number.is_none() {
+            self.wrong_type(value, name, "a whole number of seconds");
+        }
+        Some(At { value: number?, place: self.place_of(value) })
     }
 
     fn wrong_type(&mut self, value: &Value<'_>, name: &str, right: &str) {

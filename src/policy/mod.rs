@@ -16,6 +16,7 @@ pub mod glob;
 pub mod learn;
 mod lines;
 pub mod mistake;
+pub mod mistral;
 pub mod network;
 pub mod options;
 #[cfg(test)]
@@ -34,9 +35,9 @@ pub mod verdict;
 mod written;
 
 pub use address::{AddressClass, CheckedAddrs};
-pub use binding::{BindingError, HeaderBinding};
+pub use binding::{Accepts, BindingError, HeaderBinding};
 pub use case::Case;
-pub use compile::{Compiled, NamedText, SecretSource, SecretSpec, load};
+pub use compile::{Compiled, NamedText, PlaceholderSpec, SecretSource, SecretSpec, load};
 pub use dialect::{Dialect, GitlabSettings, dialect_of, recommended_directory};
 pub use diff::{More, more};
 pub use egress::{Cidr, CidrError, EgressError, EgressMode, EgressPolicy};
@@ -45,6 +46,7 @@ pub use explanation::{Credential, Decider, DeciderKind, Explanation, OtherBindin
 pub use files::{FileLimits, FilePath, FilePathError, FilePolicy, UnixSockets};
 pub use glob::{GlobError, PathGlob};
 pub use mistake::{Mistake, Mistakes, Place, Warning};
+pub use mistral::{MistralApiBinding, MistralApiError};
 pub use network::{EntryError, Network, NetworkError, NetworkMode};
 pub use options::PolicyOptions;
 pub use pattern::{HostPattern, PatternError};

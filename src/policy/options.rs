@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use super::compile::SecretSource;
 use super::dialect::GitlabSettings;
-use super::document::{Document, RawBinding, RawSecret};
+use super::document::{Document, RawBinding, RawMistralApi, RawPlaceholder, RawSecret};
 use super::mistake::{At, Collector, Place, did_you_mean, quoted};
 
 /// What the policy options of `run` and `policy explain` say. They add to the policy files.
@@ -20,6 +20,10 @@ pub struct PolicyOptions {
     pub allow_private_ips: bool,
     /// `--bind 'HOST[:PORT][/PATH] HEADER: PREFIX{SECRET}SUFFIX'`.
     pub bind: Vec<String>,
+    /// `--mistral-api`.
+    pub mistral_api: bool,
+    /// `--placeholder SECRET[=VARIABLE]`.
+    pub placeholder: Vec<String>,
     /// `--upstream-proxy URL`.
     pub upstream_proxy: Option<String>,
     /// `--upstream-proxy-auth SECRET`.
@@ -63,6 +67,10 @@ pub(super) fn document(options: &PolicyOptions, mistakes: &mut Collector) -> Doc
     document.proxies = options.upstream_proxy.iter().map(|url| at("--upstream-proxy", url)).collect();
     document.proxy_auths = options.upstream_proxy_auth.iter().map(|name| at("--upstream-proxy-auth", name)).collect();
     document.bindings = options.bind.iter().filter_map(|text| binding(at("--bind", text), mistakes)).collect();
+    if options.mistral_api {
+        document.mistral_apis.push(RawMistralApi::at(at("--mistral-api", "").place));
+    }
+    document.placeholders = options.placeholder.iter().map(|text| placeholder(at("--placeholder", text))).collect();
     document.secret_names =
         options.secret.iter().filter_map(|text| text.split_once('=')).map(|(name, _)| name.to_owned()).collect();
     document.secrets = options.secret.iter().filter_map(|text| secret(at("--secret", text), mistakes)).collect();
@@ -93,6 +101,13 @@ fn binding(option: At<String>, mistakes: &mut Collector) -> Option<RawBinding> {
         suffix: field(suffix),
         place: place.clone(),
     })
+}
+
+/// Without a variable it is the one that is called as the secret.
+fn placeholder(option: At<String>) -> RawPlaceholder {
+    let (secret, variable) = option.value.split_once('=').unwrap_or((&option.value, &option.value));
+    let part = |value: &str| At { value: value.to_owned(), place: option.place.clone() };
+    RawPlaceholder { secret: part(secret), variable: part(variable) }
 }
 
 /// Host, path, header and value. What comes before the first white space is the destination; a scheme stays with the

@@ -4,7 +4,7 @@ use std::fmt::{Display, Write};
 
 use toml::Value;
 
-use super::binding::HeaderBinding;
+use super::binding::{Accepts, HeaderBinding};
 use super::compile::{Compiled, SecretSource};
 use super::egress::EgressMode;
 use super::files::{FileLimits, FilePath, FilePolicy, UnixSockets};
@@ -20,7 +20,7 @@ use super::upstream::UpstreamProxy;
 pub fn toml(compiled: &Compiled, places: bool) -> String {
     let mut out = String::new();
     // All of it, so that what is added is not forgotten here. The last three are not what a policy says.
-    let Compiled { policy, files, upstream_proxy, secrets, warnings: _, written: _, cases: _ } = compiled;
+    let Compiled { policy, files, upstream_proxy, secrets, placeholders, warnings: _, written: _, cases: _ } = compiled;
     let mode = match policy.network_mode() {
         NetworkMode::None if policy.mode_is_fixed => Some("none"),
         NetworkMode::None => None,
@@ -60,7 +60,10 @@ pub fn toml(compiled: &Compiled, places: bool) -> String {
     let passed: Vec<String> = policy.passthrough.as_slice().iter().map(passed).collect();
     table(&mut out, "tls", [("passthrough", some(&passed))]);
     for binding in policy.bindings() {
-        table(&mut out, "[header_bindings]", of_binding(binding));
+        match binding.accepts() {
+            Accepts::Anything => table(&mut out, "[header_bindings]", of_binding(binding)),
+            Accepts::PlaceholderOnly => table(&mut out, "[header_bindings]", of_mistral_api(binding)),
+        }
     }
     for secret in secrets {
         let source = match &secret.source {
@@ -68,7 +71,9 @@ pub fn toml(compiled: &Compiled, places: bool) -> String {
             SecretSource::File(path) => ("file", Some(text(path.display()))),
             SecretSource::Command(words) => ("command", Some(list(words))),
         };
-        table(&mut out, &format!("secrets.{}", secret.name), [source]);
+        let stand_ins = placeholders.iter().filter(|placeholder| placeholder.secret == secret.name);
+        let variables: Vec<&str> = stand_ins.map(|placeholder| placeholder.variable.as_str()).collect();
+        table(&mut out, &format!("secrets.{}", secret.name), [source, ("placeholders", some(&variables))]);
     }
     out
 }
@@ -136,6 +141,16 @@ fn of_binding(binding: &HeaderBinding) -> [Key; 6] {
         ("path_prefix", given(binding.path_prefix())),
         ("prefix", given(binding.prefix())),
         ("suffix", given(binding.suffix())),
+    ]
+}
+
+fn of_mistral_api(binding: &HeaderBinding) -> [Key; 4] {
+    let ttl = binding.ttl().and_then(|ttl| i64::try_from(ttl.as_secs()).ok());
+    [
+        ("kind", Some(text("mistral_api"))),
+        ("host", Some(text(binding.host()))),
+        ("secret_name", Some(text(binding.secret_name()))),
+        ("ttl_seconds", ttl.map(Value::Integer)),
     ]
 }
 

@@ -58,7 +58,7 @@ pub enum Refusal {
         /// What went wrong.
         reason: String,
     },
-    /// A binding's secret cannot be had.
+    /// The request does not get its credentials.
     #[error(transparent)]
     NoCredential(#[from] InjectError),
     /// The audit cannot take a row.
@@ -99,7 +99,9 @@ impl Refusal {
             Self::Unreachable { .. } => "upstream_unreachable",
             Self::Unverified { .. } => "upstream_unverified",
             Self::BadAnswer { .. } => "upstream_bad_answer",
-            Self::NoCredential(_) => "credential_unavailable",
+            Self::NoCredential(InjectError::Unavailable { .. }) => "credential_unavailable",
+            Self::NoCredential(InjectError::NotPlaceholder { .. }) => "credential_not_accepted",
+            Self::NoCredential(InjectError::Misplaced { .. }) => "placeholder_misplaced",
             Self::Unrecorded(_) => "audit_unavailable",
         }
     }
@@ -108,13 +110,16 @@ impl Refusal {
     pub fn status(&self) -> StatusCode {
         match self {
             Self::Denied(Denial::AmbiguousPath { .. }) | Self::Malformed(_) => StatusCode::BAD_REQUEST,
-            Self::Denied(_) => StatusCode::FORBIDDEN,
+            Self::Denied(_)
+            | Self::NoCredential(InjectError::NotPlaceholder { .. } | InjectError::Misplaced { .. }) => {
+                StatusCode::FORBIDDEN
+            }
             Self::Misdirected { .. } => StatusCode::MISDIRECTED_REQUEST,
             Self::Unresolved(_)
             | Self::Unreachable { .. }
             | Self::Unverified { .. }
             | Self::BadAnswer { .. }
-            | Self::NoCredential(_) => StatusCode::BAD_GATEWAY,
+            | Self::NoCredential(InjectError::Unavailable { .. }) => StatusCode::BAD_GATEWAY,
             Self::Unrecorded(_) => StatusCode::SERVICE_UNAVAILABLE,
         }
     }
@@ -130,8 +135,8 @@ impl Refusal {
             format!("{self} ({address})")
         } else if let Some(rule) = self.denial().and_then(Denial::rule) {
             format!("{self} ({rule})")
-        } else if let Self::NoCredential(missing) = self {
-            format!("{self}: {}", missing.reason)
+        } else if let Self::NoCredential(InjectError::Unavailable { reason, .. }) = self {
+            format!("{self}: {reason}")
         } else {
             self.to_string()
         }

@@ -8,7 +8,8 @@ use anyhow::{Context, Result, anyhow};
 use tokio::runtime::Builder;
 
 use crate::credentials::header::basic;
-use crate::credentials::{Injector, Keeper, Source, SourceContext, SourceIssuer, read_secret};
+use crate::credentials::{Injector, Keeper, Placeholder, Source, SourceContext, SourceIssuer, read_secret};
+use crate::policy::{HeaderBinding, PlaceholderSpec};
 use crate::proxy::upstream_proxy::UpstreamProxy;
 
 use super::opened::Opened;
@@ -23,12 +24,27 @@ pub fn injector(opened: &Opened) -> Result<Injector> {
     let mut keepers = HashMap::new();
     for (name, source) in opened.sources.iter().filter(|(name, _)| used(name)) {
         let issuer = SourceIssuer::new(name, Arc::clone(source), context());
-        let keeper = Keeper::new(name, Box::new(issuer), Arc::new(SystemTime::now));
+        let of_secret = policy.bindings().iter().filter(|binding| binding.secret_name() == name);
+        let longest = of_secret.filter_map(HeaderBinding::ttl).min();
+        let keeper = Keeper::new(name, Box::new(issuer), Arc::new(SystemTime::now)).with_longest(longest);
         let runtime = Builder::new_current_thread().enable_all().build().context("the system gives no timer")?;
         runtime.block_on(keeper.start()).with_context(|| format!("secret {name}"))?;
         keepers.insert(name.clone(), Arc::new(keeper));
     }
-    Ok(Injector::new(policy.bindings(), &keepers))
+    let placeholders = placeholders(opened, &keepers)?;
+    Ok(Injector::new(policy.bindings(), &keepers, placeholders))
+}
+
+/// A stand-in for each variable that is to hold one. It has the form of the value, so that is read first.
+fn placeholders(opened: &Opened, keepers: &HashMap<String, Arc<Keeper>>) -> Result<Vec<Placeholder>> {
+    let mut placeholders = Vec::<Placeholder>::new();
+    for PlaceholderSpec { secret, variable } in &opened.compiled.placeholders {
+        let keeper =
+            keepers.get(secret).with_context(|| format!("secret {secret} has a placeholder and no binding"))?;
+        let live = keeper.seen().into_iter().next().with_context(|| format!("secret {secret} has no value"))?;
+        placeholders.push(Placeholder::of(&live.secret, variable)?);
+    }
+    Ok(placeholders)
 }
 
 /// What upstreams are dialled through, with its secret.

@@ -8,8 +8,10 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result, anyhow, ensure};
 
+use crate::credentials::Placeholder;
 use crate::credentials::source::Source;
 use crate::launcher::{self, Around, FilePlan, Identity, Placed, Placeholders, Plan};
+use crate::policy::{Accepts, HeaderBinding, MistralApiBinding};
 use crate::tls::{NamedPem, SandboxCa};
 use crate::trust;
 use crate::types::SandboxId;
@@ -17,6 +19,16 @@ use crate::types::SandboxId;
 use super::RunArgs;
 use super::files::{self, Rules};
 use super::opened::Opened;
+
+/// What is the sandbox's alone.
+pub struct Own<'a> {
+    /// Its name.
+    pub id: &'a SandboxId,
+    /// Its authority.
+    pub ca: &'a SandboxCa,
+    /// What it holds in place of credentials.
+    pub placeholders: &'a [Placeholder],
+}
 
 /// A sandbox that can be made.
 pub struct Inside {
@@ -30,7 +42,7 @@ pub struct Inside {
 ///
 /// # Errors
 /// Whatever could not be hidden from the command, with the cure.
-pub fn plan(args: &RunArgs, identity: &Identity, opened: &Opened, id: &SandboxId, ca: &SandboxCa) -> Result<Inside> {
+pub fn plan(args: &RunArgs, identity: &Identity, opened: &Opened, own: &Own<'_>) -> Result<Inside> {
     // The kernel's answer, so there is no link in it.
     let directory = std::env::current_dir().context("the working directory cannot be told")?;
     let runtime = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from).filter(|path| path.is_absolute());
@@ -38,6 +50,7 @@ pub fn plan(args: &RunArgs, identity: &Identity, opened: &Opened, id: &SandboxId
     let private_tmp = args.private_tmp || identity.real_root;
     let private = launcher::private_directories(runtime.as_deref(), private_tmp);
     let mut environment = environment(args, identity)?;
+    environment.extend(stand_ins(args, opened, own.placeholders)?);
     let search_path: Vec<PathBuf> =
         environment.get(OsStr::new("PATH")).map(|path| std::env::split_paths(path).collect()).unwrap_or_default();
     let resolved = search_path.iter().filter_map(|path| path.canonicalize().ok());
@@ -58,7 +71,7 @@ pub fn plan(args: &RunArgs, identity: &Identity, opened: &Opened, id: &SandboxId
     let (placed, hidden) = std::thread::scope(|scope| {
         let hidden = || hidden(&homes, opened, &rules, &place);
         let hidden = std::thread::Builder::new().spawn_scoped(scope, hidden).context("the system gives no thread")?;
-        let placed = trust_in(ca, &opened.upstream_ca, &mut environment)?;
+        let placed = trust_in(own.ca, &opened.upstream_ca, &mut environment)?;
         Ok::<_, anyhow::Error>((placed, hidden.join().map_err(|_| anyhow!("a thread of the start has panicked"))??))
     })?;
     let Hidden { masks, pins, unchanged } = hidden;
@@ -77,7 +90,7 @@ pub fn plan(args: &RunArgs, identity: &Identity, opened: &Opened, id: &SandboxId
         kept: kept.map(|path| path.clone().into_os_string()).collect(),
         directory: directory.into_os_string(),
         environment: environment.into_iter().collect(),
-        host_name: format!("sandbox-{}", &id.as_str()[..8]),
+        host_name: format!("sandbox-{}", &own.id.as_str()[..8]),
         ports: opened.compiled.policy.ports(),
         placed,
         masks: names(masks),
@@ -103,6 +116,23 @@ fn environment(args: &RunArgs, identity: &Identity) -> Result<BTreeMap<OsString,
         environment.insert("SHELL".into(), identity.shell.clone());
     }
     Ok(environment)
+}
+
+/// The variables with placeholders, and the one with the proxy's URL for clients of the Mistral API.
+fn stand_ins(args: &RunArgs, opened: &Opened, placeholders: &[Placeholder]) -> Result<Vec<(OsString, OsString)>> {
+    let mut variables = Vec::new();
+    for placeholder in placeholders {
+        let variable = placeholder.variable();
+        let kept = args.keep_env.iter().any(|kept| kept == variable);
+        ensure!(!kept, "--keep-env {variable}: that variable holds a placeholder inside; take the option out");
+        variables.push((variable.into(), placeholder.value().into()));
+    }
+    let takes_placeholder = |binding: &HeaderBinding| binding.accepts() == Accepts::PlaceholderOnly;
+    if opened.compiled.policy.bindings().iter().any(takes_placeholder) {
+        let url = format!("http://127.0.0.1:{}", launcher::EXPLICIT_PORT);
+        variables.push((MistralApiBinding::PROXY_VARIABLE.into(), url.into()));
+    }
+    Ok(variables)
 }
 
 /// Has the sandbox trust its authority, and those of upstreams: files to place, variables to set.

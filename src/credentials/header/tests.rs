@@ -50,7 +50,7 @@ fn headers(pairs: &[(&'static str, &'static str)]) -> HeaderMap {
 
 #[test]
 fn the_header_is_set_once_and_never_indexed() {
-    let injector = Injector::new(&[bearer()], &keepers());
+    let injector = Injector::new(&[bearer()], &keepers(), Vec::new());
     let mut headers = headers(&[("AUTHORIZATION", "mine"), ("authorization", "mine too"), ("accept", "*/*")]);
     apply(&injector, &[0], &mut headers).unwrap();
     let all: Vec<_> = headers.get_all("authorization").iter().collect();
@@ -63,7 +63,7 @@ macro_rules! alike {
     ($($test:ident: $header:literal, $sent:literal, $gone:expr;)*) => { $(
         #[test]
         fn $test() {
-            let injector = Injector::new(&[binding($header, "K")], &keepers());
+            let injector = Injector::new(&[binding($header, "K")], &keepers(), Vec::new());
             let mut headers = headers(&[($sent, "mine"), ($sent, "mine too")]);
             apply(&injector, &[0], &mut headers).unwrap();
             let mine = headers.values().filter(|value| value.to_str().unwrap().starts_with("mine")).count();
@@ -85,7 +85,7 @@ alike! {
 
 #[test]
 fn only_the_bindings_asked_for_are_applied() {
-    let injector = Injector::new(&[bearer(), binding("X-Api-Key", "K")], &keepers());
+    let injector = Injector::new(&[bearer(), binding("X-Api-Key", "K")], &keepers(), Vec::new());
     let mut sent = headers(&[("authorization", "mine"), ("x-api-key", "mine")]);
     apply(&injector, &[], &mut sent).unwrap();
     assert_eq!(sent["authorization"], "mine");
@@ -96,7 +96,7 @@ fn only_the_bindings_asked_for_are_applied() {
 #[test]
 fn a_missing_secret_fails_its_own_requests_and_changes_nothing() {
     let bindings = [bearer(), binding("X-Broken", "BROKEN"), binding("X-Unknown", "UNKNOWN")];
-    let injector = Injector::new(&bindings, &keepers());
+    let injector = Injector::new(&bindings, &keepers(), Vec::new());
     let sent = headers(&[("authorization", "mine")]);
     for (indexes, secret, reason) in [
         ([0, 1], "BROKEN", "the environment variable BROKEN_KEY is not set"),
@@ -104,7 +104,8 @@ fn a_missing_secret_fails_its_own_requests_and_changes_nothing() {
     ] {
         let mut headers = sent.clone();
         let error = apply(&injector, &indexes, &mut headers).unwrap_err();
-        assert_eq!(error.reason, reason);
+        let InjectError::Unavailable { reason: told, .. } = &error else { panic!("{error:?}") };
+        assert_eq!(told, reason);
         assert!(error.to_string().starts_with(&format!("the secret {secret}, which api.test needs in the header x-")));
         assert_eq!(headers, sent);
     }
@@ -113,7 +114,7 @@ fn a_missing_secret_fails_its_own_requests_and_changes_nothing() {
 
 #[test]
 fn trailers_lose_it_without_getting_it() {
-    let injector = Injector::new(&[bearer()], &keepers());
+    let injector = Injector::new(&[bearer()], &keepers(), Vec::new());
     let mut trailers = headers(&[("authorization", "mine"), ("grpc-status", "0")]);
     injector.strip(&[0], &mut trailers);
     assert_eq!(trailers, headers(&[("grpc-status", "0")]));
@@ -121,7 +122,7 @@ fn trailers_lose_it_without_getting_it() {
 
 #[test]
 fn debug_shows_names_only() {
-    let injector = Injector::new(&[bearer()], &keepers());
+    let injector = Injector::new(&[bearer()], &keepers(), Vec::new());
     assert_eq!(format!("{injector:?}"), r#"Injector([("K", "authorization")])"#);
     let mut headers = HeaderMap::new();
     apply(&injector, &[0], &mut headers).unwrap();
@@ -131,5 +132,5 @@ fn debug_shows_names_only() {
 #[test]
 #[should_panic(expected = "index out of bounds")]
 fn an_index_of_another_policy_stops_the_request() {
-    let _ = apply(&Injector::new(&[bearer()], &keepers()), &[1], &mut HeaderMap::new());
+    let _ = apply(&Injector::new(&[bearer()], &keepers(), Vec::new()), &[1], &mut HeaderMap::new());
 }

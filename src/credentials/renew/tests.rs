@@ -61,10 +61,14 @@ struct Rig {
 impl Rig {
     /// A keeper that has its first value, and a task that renews it.
     async fn start(answer: Answer) -> Self {
+        Self::bounded(answer, None).await
+    }
+
+    async fn bounded(answer: Answer, longest: Option<Duration>) -> Self {
         let clock = paused();
         let (answer, asked) = (Arc::new(Mutex::new(answer)), Arc::new(AtomicUsize::new(0)));
         let issuer = Scripted { clock: Arc::clone(&clock), answer: Arc::clone(&answer), asked: Arc::clone(&asked) };
-        let keeper = Arc::new(Keeper::new("K", Box::new(issuer), clock));
+        let keeper = Arc::new(Keeper::new("K", Box::new(issuer), clock).with_longest(longest));
         keeper.start().await.unwrap();
         let renewing = Arc::clone(&keeper);
         tokio::spawn(async move { renewing.keep().await });
@@ -231,4 +235,13 @@ async fn the_values_before_are_remembered_and_not_all_of_them() {
     let newest = rig.asked() as u64 - 1;
     assert_eq!(generations, [newest, newest - 1, newest - 2]);
     assert_eq!(format!("{:?} {:?}", rig.keeper, seen[0].secret), "Keeper(\"K\") Secret(K)");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_bound_on_its_life_ends_a_value_that_would_live_longer() {
+    for answer in [Answer::Endless, Answer::Life(3600)] {
+        let rig = Rig::bounded(answer, Some(Duration::from_secs(100))).await;
+        rig.pass(81).await;
+        assert_eq!((rig.asked(), rig.gets().await), (2, value(2)));
+    }
 }
