@@ -39,6 +39,7 @@ mod protocol_tunnel;
 mod protocol_upstream;
 mod record;
 mod reload;
+mod renewal;
 mod rig;
 mod rules;
 mod rules_hosts;
@@ -77,6 +78,7 @@ const GROUPS: &[(&str, &[Case])] = &[
     ("clients", clients::CASES),
     ("authority", authority::CASES),
     ("bindings", bindings::CASES),
+    ("renewal", renewal::CASES),
     ("rules", rules::CASES),
     ("rules_hosts", rules_hosts::CASES),
     ("reload", reload::CASES),
