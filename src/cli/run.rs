@@ -22,6 +22,7 @@ use crate::app::{self, Ended, Entrances, Parts, Running};
 use crate::audit::{Sink, Summary};
 use crate::launcher::{self, CaptureMode, Identity, LaunchError, Listeners, Newborn, Placeholders};
 use crate::proxy::capture::transparent::Entrance;
+use crate::proxy::fetch::OperatorFetch;
 use crate::proxy::relay;
 use crate::sandboxes::Sandbox;
 use crate::tls::{LeafConfigs, LeafLimits, SandboxCa, UpstreamTls};
@@ -147,7 +148,9 @@ fn start(
     let Inside { plan, placeholders } = inside::plan(args, identity, &opened, &id, &ca)?;
     let entrances = entrances(newborn.configure(&plan)?);
     let upstream_tls = Arc::new(UpstreamTls::new(&opened.upstream_ca, &|name| std::env::var_os(name))?);
-    let (injector, upstream_proxy) = (credentials::injector(&opened)?, credentials::upstream_proxy(&opened)?);
+    let upstream_proxy = credentials::upstream_proxy(&opened)?;
+    let fetch = OperatorFetch::new(args.nameserver.clone(), Arc::clone(&upstream_tls), upstream_proxy.clone());
+    let injector = credentials::injector(&opened, Arc::new(fetch))?;
     let leaves = LeafConfigs::new(ca, LeafLimits::default())?;
     let fixed = Fixed::of(&opened.compiled);
     let sandbox = Arc::new(Sandbox::new(id, opened.compiled.policy, leaves, injector));
