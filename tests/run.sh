@@ -70,26 +70,30 @@ nice -n 5 cargo test --quiet --profile ci --lib --test architecture || failed=1
 nice -n 5 cargo test --quiet --profile ci --doc || failed=1
 minutes "unit tests" "$since"
 
+# The Mistral API's own client, which Debian does not have.
+python=$(pwd)/target/it-python
+[ -e "$python/mistralai" ] || nice -n 5 /usr/bin/pip3 install --quiet --root-user-action ignore --target "$python" mistralai==3.7.0
+
 it=$(realpath "$(executable tests/it/main.rs)")
 program=$(dirname "$(dirname "$it")")/sandbox-proxy
 toolchain=$(rustc --print sysroot)
 
 echo "integration tests as $(id -un)"
-IT_TOOLCHAIN=$toolchain nice -n 5 "$it" "${filter[@]}" || failed=1
+IT_PYTHON=$python IT_TOOLCHAIN=$toolchain nice -n 5 "$it" "${filter[@]}" || failed=1
 
 # The same as a user without any privilege, who need not be able to read where root has its files: the programs are
 # copied, the toolchain is bound, both in a directory of their own.
 as_ordinary_user() {
     install -m 755 "$it" "$program" "$temporary/"
     install -d -o 2000 -g 2000 "$temporary/home"
-    mkdir "$temporary/toolchain"
+    mkdir "$temporary/toolchain" "$temporary/python"
     unshare --mount sh -c '
-        mount --bind "$1" "$2/toolchain" && cd / && shift &&
+        mount --bind "$1" "$3/toolchain" && mount --bind "$2" "$3/python" && cd / && shift 2 &&
         directory=$1 && it=$2 && shift 2 &&
         exec env -i PATH=/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin HOME="$directory/home" RUST_BACKTRACE=0 \
-            IT_PROGRAM="$directory/sandbox-proxy" IT_TOOLCHAIN="$directory/toolchain" \
+            IT_PROGRAM="$directory/sandbox-proxy" IT_TOOLCHAIN="$directory/toolchain" IT_PYTHON="$directory/python" \
             nice -n 5 setpriv --reuid 2000 --regid 2000 --clear-groups "$directory/$it" "$@"' \
-        sh "$toolchain" "$temporary" "$(basename "$it")" "${filter[@]}"
+        sh "$toolchain" "$python" "$temporary" "$(basename "$it")" "${filter[@]}"
 }
 if [ "$(id -u)" = 0 ]; then
     echo "integration tests as an ordinary user"

@@ -24,11 +24,12 @@ use crate::launcher::{self, CaptureMode, Identity, LaunchError, Listeners, Newbo
 use crate::proxy::capture::transparent::Entrance;
 use crate::proxy::relay;
 use crate::sandboxes::Sandbox;
-use crate::tls::{LeafConfigs, LeafLimits, SandboxCa, UpstreamTls};
+use crate::tls::{LeafConfigs, LeafLimits, SandboxCa};
 use crate::types::SandboxId;
 
 use super::exit;
 use super::policy_options::PolicyArgs;
+use credentials::Outward;
 use inside::{Inside, Own};
 use opened::Opened;
 use reload::{Fixed, Reload};
@@ -144,12 +145,14 @@ fn start(
     let threads = std::thread::available_parallelism().map_or(1, |cores| (cores.get() / 4).clamp(1, 4));
     let id = SandboxId::from_bits(random_bits()?);
     let ca = Arc::new(SandboxCa::generate(&id)?);
-    let injector = credentials::injector(&opened)?;
-    let own = Own { id: &id, ca: &ca, placeholders: injector.placeholders() };
+    let outward = || Outward::new(&opened, &args.nameserver);
+    // What stands in for a secret has its form, so those are read before the plan.
+    let early = if opened.compiled.placeholders.is_empty() { None } else { Some(outward()?) };
+    let stand_ins = early.as_ref().map_or(&[][..], |outward| outward.injector.placeholders());
+    let own = Own { id: &id, ca: &ca, placeholders: stand_ins };
     let Inside { plan, placeholders } = inside::plan(args, identity, &opened, &own)?;
     let entrances = entrances(newborn.configure(&plan)?);
-    let upstream_tls = Arc::new(UpstreamTls::new(&opened.upstream_ca, &|name| std::env::var_os(name))?);
-    let upstream_proxy = credentials::upstream_proxy(&opened)?;
+    let Outward { upstream_tls, upstream_proxy, injector } = early.map_or_else(outward, Ok)?;
     let leaves = LeafConfigs::new(ca, LeafLimits::default())?;
     let fixed = Fixed::of(&opened.compiled);
     let sandbox = Arc::new(Sandbox::new(id, opened.compiled.policy, leaves, injector));

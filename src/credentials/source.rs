@@ -11,6 +11,7 @@ use std::time::SystemTime;
 
 use zeroize::Zeroizing;
 
+use crate::policy::CommandSource;
 use crate::types::{Secret, SecretError};
 
 use super::command;
@@ -31,8 +32,8 @@ pub enum Source {
         /// The open file.
         file: File,
     },
-    /// On the standard output of a command: program and arguments, no shell.
-    Command(Vec<String>),
+    /// On the standard output of a command.
+    Command(CommandSource),
 }
 
 /// What reading a secret depends on besides the source.
@@ -133,7 +134,7 @@ pub enum SourceError {
     Value(#[from] SecretError),
 }
 
-/// Reads the value of the secret `name`. A command may take 30 seconds, its standard error goes to the user's terminal, and
+/// Reads the value of the secret `name`. A command's standard error goes to the user's terminal, and
 /// it prints the value or, where the output begins with `{`, the JSON object `{"value": …, "expires_at": …}`. Blocks until
 /// it is done.
 ///
@@ -149,7 +150,7 @@ pub fn read_secret(name: &str, source: &Source, context: &SourceContext) -> Resu
             Zeroizing::new(value.into_vec())
         }
         Source::File { path, file } => read_file(path, file, context.uid)?,
-        Source::Command(argv) => return from_command(name, argv, context),
+        Source::Command(command) => return from_command(name, command, context),
     };
     Ok(Issued { secret: Secret::new(name, raw)?, expires_at: None })
 }
@@ -217,11 +218,12 @@ fn read_file(path: &Path, file: &File, uid: u32) -> Result<Zeroizing<Vec<u8>>, S
     Ok(raw)
 }
 
-fn from_command(name: &str, argv: &[String], context: &SourceContext) -> Result<Issued, SourceError> {
-    let raw = command::output(argv, command::TIMEOUT)?;
-    let reading = Reading { name, now: (context.now)(), ttl: None };
+fn from_command(name: &str, source: &CommandSource, context: &SourceContext) -> Result<Issued, SourceError> {
+    let CommandSource { argv, timeout, ttl } = source;
+    let raw = command::output(argv, *timeout)?;
+    let reading = Reading { name, now: (context.now)(), ttl: *ttl };
     if raw.trim_ascii_start().first() != Some(&b'{') {
-        return Ok(Issued { secret: Secret::new(name, raw)?, expires_at: None });
+        return Ok(Issued { secret: Secret::new(name, raw)?, expires_at: reading.ends() });
     }
     let program = || argv.first().cloned().unwrap_or_default();
     reading.json(&raw).map_err(|error| SourceError::CommandAnswer { program: program(), error })

@@ -42,7 +42,7 @@ impl MistralApiBinding {
     /// The variable with the proxy's URL inside.
     pub const PROXY_VARIABLE: &str = "MISTRAL_API_HTTP_PROXY";
     /// The longest lifetime, in seconds.
-    const MAX_TTL: u64 = 604_800;
+    pub const MAX_TTL: u64 = 604_800;
 
     /// A binding to api.mistral.ai with the secret `MISTRAL_API_KEY`, asked for anew every 3600 seconds where its source does
     /// not say how long it lives.

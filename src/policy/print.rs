@@ -1,15 +1,17 @@
 //! A policy as a file of our own: what `policy import` prints.
 
 use std::fmt::{Display, Write};
+use std::time::Duration;
 
 use toml::Value;
 
 use super::binding::{Accepts, HeaderBinding};
-use super::compile::{Compiled, SecretSource};
+use super::compile::Compiled;
 use super::egress::EgressMode;
 use super::files::{FileLimits, FilePath, FilePolicy, UnixSockets};
 use super::network::NetworkMode;
 use super::rule::{Action, Rule, Schemes};
+use super::source::{CommandSource, HttpSource, SecretSource};
 use super::upstream::UpstreamProxy;
 
 /// The TOML that says what a policy says. Two policies that say the same become the same text, unless `places` asks for a
@@ -66,14 +68,10 @@ pub fn toml(compiled: &Compiled, places: bool) -> String {
         }
     }
     for secret in secrets {
-        let source = match &secret.source {
-            SecretSource::Env(name) => ("env", Some(text(name))),
-            SecretSource::File(path) => ("file", Some(text(path.display()))),
-            SecretSource::Command(words) => ("command", Some(list(words))),
-        };
         let stand_ins = placeholders.iter().filter(|placeholder| placeholder.secret == secret.name);
         let variables: Vec<&str> = stand_ins.map(|placeholder| placeholder.variable.as_str()).collect();
-        table(&mut out, &format!("secrets.{}", secret.name), [source, ("placeholders", some(&variables))]);
+        let [a, b, c, d] = of_source(&secret.source);
+        table(&mut out, &format!("secrets.{}", secret.name), [a, b, c, d, ("placeholders", some(&variables))]);
     }
     out
 }
@@ -152,6 +150,28 @@ fn of_mistral_api(binding: &HeaderBinding) -> [Key; 4] {
         ("secret_name", Some(text(binding.secret_name()))),
         ("ttl_seconds", ttl.map(Value::Integer)),
     ]
+}
+
+/// As many keys as any source has.
+fn of_source(source: &SecretSource) -> [Key; 4] {
+    const NONE: Key = ("", None);
+    let seconds = |time: &Duration| i64::try_from(time.as_secs()).ok().map(Value::Integer);
+    let ttl = |ttl: &Option<Duration>| ("ttl_seconds", ttl.as_ref().and_then(seconds));
+    match source {
+        SecretSource::Env(name) => [("env", Some(text(name))), NONE, NONE, NONE],
+        SecretSource::File(path) => [("file", Some(text(path.display()))), NONE, NONE, NONE],
+        SecretSource::Command(command) => {
+            let timeout = Some(&command.timeout).filter(|timeout| **timeout != CommandSource::TIMEOUT);
+            let timeout = ("timeout_seconds", timeout.and_then(seconds));
+            [("command", Some(list(&command.argv))), timeout, ttl(&command.ttl), NONE]
+        }
+        SecretSource::Http(HttpSource { url, post, bearer, ttl: lives }) => [
+            ("http", Some(text(url.url()))),
+            ("method", post.then(|| text("POST"))),
+            ("bearer", bearer.as_ref().map(text)),
+            ttl(lives),
+        ],
+    }
 }
 
 /// A table with the keys that have a value; none without.
@@ -240,6 +260,17 @@ command = ["print", "it's"]
 
 [secrets.PROXY]
 env = "PROXY"
+
+[secrets.SERVED]
+http = "https://issuer.example.com/key"
+method = "POST"
+bearer = "KEY"
+ttl_seconds = 600
+
+[secrets.SLOW]
+command = ["print"]
+timeout_seconds = 90
+ttl_seconds = 3600
 "#;
 
     #[test]

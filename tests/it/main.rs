@@ -26,9 +26,11 @@ mod hidden;
 mod http2;
 mod internet;
 mod isolation;
+mod issuers;
 mod kernels;
 mod learn;
 mod opening;
+mod placeholders;
 mod plain_http;
 mod policy_tools;
 mod process;
@@ -79,6 +81,7 @@ const GROUPS: &[(&str, &[Case])] = &[
     ("authority", authority::CASES),
     ("bindings", bindings::CASES),
     ("renewal", renewal::CASES),
+    ("placeholders", placeholders::CASES),
     ("rules", rules::CASES),
     ("rules_hosts", rules_hosts::CASES),
     ("reload", reload::CASES),
@@ -95,6 +98,7 @@ const GROUPS: &[(&str, &[Case])] = &[
     ("cli", cli::CASES),
     ("policy_tools", policy_tools::CASES),
     ("secret", secret::CASES),
+    ("issuers", issuers::CASES),
     ("escape", escape::CASES),
     ("surroundings", surroundings::CASES),
     ("kernels", kernels::CASES),

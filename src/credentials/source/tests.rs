@@ -36,8 +36,12 @@ fn refused<T>(result: Result<T, SourceError>) -> String {
     text
 }
 
+fn shell(script: &str) -> Source {
+    Source::Command(CommandSource::new(["sh", "-c", script].map(str::to_owned).to_vec()))
+}
+
 fn sh(script: &str) -> Result<String, SourceError> {
-    read(&Source::Command(["sh", "-c", script].map(str::to_owned).to_vec()))
+    read(&shell(script))
 }
 
 #[test]
@@ -209,10 +213,10 @@ fn not_json() -> &'static str {
 #[test]
 fn a_program_that_is_not_there_is_named_without_its_arguments() {
     let argv = ["/nonexistent/program", "canary"].map(str::to_owned).to_vec();
-    let text = refused(read(&Source::Command(argv)));
+    let text = refused(read(&Source::Command(CommandSource::new(argv))));
     assert_eq!(text, "cannot run /nonexistent/program: No such file or directory (os error 2)");
     assert_eq!(
-        refused(read(&Source::Command(Vec::new()))),
+        refused(read(&Source::Command(CommandSource::new(Vec::new())))),
         "the command is empty; it needs a program and its arguments"
     );
 }
@@ -244,11 +248,34 @@ fn a_command_that_takes_too_long_is_killed_with_its_group() {
 async fn an_issuer_reads_its_source_each_time() {
     let dir = Dir::new("issuer");
     let script = format!("echo x >> {0}/count; wc -l < {0}/count", dir.0.display());
-    let source = Source::Command(["sh", "-c", &script].map(str::to_owned).to_vec());
-    let issuer = SourceIssuer::new("K", Arc::new(source), context(me()));
+    let issuer = SourceIssuer::new("K", Arc::new(shell(&script)), context(me()));
     for want in ["1", "2"] {
         let issued = issuer.issue().await.unwrap();
         assert_eq!((issued.secret.name(), issued.secret.expose()), ("K", want.as_bytes()));
         assert_eq!(issued.expires_at, None);
     }
+}
+
+#[test]
+fn a_time_to_live_ends_what_has_no_expiry() {
+    let with_ttl = |script: &str| {
+        let Source::Command(command) = shell(script) else { unreachable!() };
+        let source = Source::Command(CommandSource { ttl: Some(Duration::from_secs(60)), ..command });
+        read_secret("K", &source, &context(me())).unwrap().expires_at
+    };
+    let ends = Some(now() + Duration::from_secs(60));
+    assert_eq!(with_ttl("echo canary"), ends);
+    assert_eq!(with_ttl(r#"echo '{"value": "canary"}'"#), ends);
+    assert_eq!(with_ttl(r#"echo '{"value": "canary", "expires_at": 1800000060.5}'"#), ends);
+    assert_eq!(
+        with_ttl(r#"echo '{"value": "canary", "expires_at": 1800000059}'"#),
+        ends.map(|at| at - Duration::from_secs(1))
+    );
+}
+
+#[test]
+fn a_command_has_its_own_timeout() {
+    let Source::Command(command) = shell("sleep 300") else { unreachable!() };
+    let source = Source::Command(CommandSource { timeout: Duration::from_secs(1), ..command });
+    assert_eq!(refused(read(&source)), "sh gave no answer within 1 s and was killed");
 }

@@ -1,8 +1,11 @@
 //! `[[header_bindings]]`: what a credential is for.
 
+use std::time::Duration;
+
 use toml::de::DeTable;
 
 use super::super::mistake::{At, Place, did_you_mean, quoted};
+use super::super::mistral::MistralApiBinding;
 use super::{NOT_YET, Reader, Value};
 
 /// The kinds of binding, by their names in the seed.
@@ -27,14 +30,14 @@ pub(in crate::policy) struct RawMistralApi {
     pub(in crate::policy) place: Place,
     pub(in crate::policy) host: Option<At<String>>,
     pub(in crate::policy) secret_name: Option<At<String>>,
-    pub(in crate::policy) ttl_seconds: Option<At<u64>>,
+    pub(in crate::policy) ttl: Option<Duration>,
     pub(in crate::policy) run_as: Option<At<String>>,
 }
 
 impl RawMistralApi {
     /// One of which nothing was given.
     pub(in crate::policy) fn at(place: Place) -> Self {
-        Self { place, host: None, secret_name: None, ttl_seconds: None, run_as: None }
+        Self { place, host: None, secret_name: None, ttl: None, run_as: None }
     }
 }
 
@@ -79,7 +82,7 @@ impl Reader<'_> {
                 "kind" => {}
                 "host" => raw.host = self.string(value, "host"),
                 "secret_name" => raw.secret_name = self.string(value, "secret_name"),
-                "ttl_seconds" => raw.ttl_seconds = self.seconds(value, "ttl_seconds"),
+                "ttl_seconds" => raw.ttl = self.seconds(value, "ttl_seconds", MistralApiBinding::MAX_TTL),
                 "run_as" => raw.run_as = self.string(value, "run_as"),
                 _ => self.unknown(key, "header_bindings.", &["kind", "host", "secret_name", "ttl_seconds", "run_as"]),
             }

@@ -50,6 +50,7 @@ impl Dns {
             dns.set(name, &[rig::OTHER]);
             dns.set(&format!("*.{name}"), &[rig::OTHER]);
         }
+        dns.set(super::mistral::HOST, &[rig::WEB]);
         dns.set("*.h1.test", &[rig::WEB_HTTP1]);
         use super::pki::{EXPIRED, SELF_SIGNED, UNKNOWN_ROOT, WRONG_NAME};
         for name in [EXPIRED, SELF_SIGNED, UNKNOWN_ROOT, WRONG_NAME] {

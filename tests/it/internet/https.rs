@@ -38,7 +38,7 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio_rustls::TlsAcceptor;
 
 use super::pki::Pki;
-use super::{git, packages, websocket};
+use super::{git, mistral, packages, websocket};
 use crate::rig;
 
 /// A request as the upstream got it.
@@ -179,6 +179,7 @@ impl Web {
         let head = request.method() == Method::HEAD;
         match path.split('/').nth(1).unwrap_or_default() {
             _ if recorded.host.starts_with("git.test") => git::serve(&self.repositories, request).await,
+            _ if recorded.host == mistral::HOST => mistral::serve(request).await,
             _ if packages::serves(&recorded.host) => packages::serve(&self.files, &recorded.host, &path),
             _ if head => plain(StatusCode::OK, Reply::Once(None)),
             "bytes" => plain(StatusCode::OK, Reply::Pattern { sent: 0, left: last_number(&path) }),
@@ -341,7 +342,8 @@ pub fn plain(status: StatusCode, body: Reply) -> Response<Reply> {
     response
 }
 
-fn json_reply(value: &Value) -> Response<Reply> {
+/// A response of this JSON.
+pub fn json_reply(value: &Value) -> Response<Reply> {
     let mut response = plain(StatusCode::OK, Reply::text(format!("{value}\n")));
     response.headers_mut().insert("content-type", "application/json".parse().unwrap());
     response

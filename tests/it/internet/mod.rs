@@ -3,6 +3,8 @@
 pub mod dns;
 pub mod git;
 pub mod https;
+pub mod issuer;
+pub mod mistral;
 pub mod packages;
 pub mod pki;
 pub mod rawtls;
