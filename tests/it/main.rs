@@ -44,6 +44,7 @@ mod rig;
 mod rules;
 mod rules_hosts;
 mod sandbox;
+mod scrub;
 mod secret;
 mod selftest;
 mod smuggling;
@@ -95,6 +96,7 @@ const GROUPS: &[(&str, &[Case])] = &[
     ("cli", cli::CASES),
     ("policy_tools", policy_tools::CASES),
     ("secret", secret::CASES),
+    ("scrub", scrub::CASES),
     ("escape", escape::CASES),
     ("surroundings", surroundings::CASES),
     ("kernels", kernels::CASES),

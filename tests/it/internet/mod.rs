@@ -1,8 +1,10 @@
 //! The servers of the little internet, all on one thread of its namespace.
 
+pub mod coding;
 pub mod dns;
 pub mod git;
 pub mod https;
+pub mod mirror;
 pub mod packages;
 pub mod pki;
 pub mod rawtls;
