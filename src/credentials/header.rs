@@ -15,6 +15,7 @@ use crate::types::{Authority, Secret};
 
 use super::placeholder::{self, Placeholder};
 use super::renew::{Keeper, Live};
+use super::scrub::Watch;
 
 /// The header values of a policy's bindings, made once for each value of a credential. They are marked sensitive, so that
 /// HPACK never puts them into a table and `Debug` does not show them, and are wiped when the last of the requests that carry
@@ -25,6 +26,7 @@ use super::renew::{Keeper, Live};
 pub struct Injector {
     bound: Vec<Bound>,
     placeholders: Vec<Placeholder>,
+    searched: HashMap<Authority, Arc<Watch>>,
 }
 
 struct Bound {
@@ -105,7 +107,14 @@ impl Injector {
             keeper: keepers.get(binding.secret_name()).cloned(),
             made: Mutex::default(),
         });
-        Self { bound: bound.collect(), placeholders }
+        let searched = searched(bindings, keepers);
+        Self { bound: bound.collect(), placeholders, searched }
+    }
+
+    /// What the answers of a host are to be searched for: the values of all its bindings, whatever path they are for, that are
+    /// not excepted from it.
+    pub fn searched(&self, host: &Authority) -> Option<Arc<Watch>> {
+        self.searched.get(host).cloned()
     }
 
     /// What the sandbox holds.
@@ -230,6 +239,16 @@ impl Bound {
         let (host, header, secret) = self.named();
         InjectError::Unavailable { host, header, secret, reason: reason.into() }
     }
+}
+
+fn searched(bindings: &[HeaderBinding], keepers: &HashMap<String, Arc<Keeper>>) -> HashMap<Authority, Arc<Watch>> {
+    let mut of_hosts = HashMap::<&Authority, Vec<Arc<Keeper>>>::new();
+    for binding in bindings.iter().filter(|binding| binding.scrub()) {
+        if let Some(keeper) = keepers.get(binding.secret_name()) {
+            of_hosts.entry(binding.host()).or_default().push(Arc::clone(keeper));
+        }
+    }
+    of_hosts.into_iter().map(|(host, keepers)| (host.clone(), Arc::new(Watch::new(keepers)))).collect()
 }
 
 /// Names are in lower case here; every other character than a letter or digit counts as the same.

@@ -1,5 +1,5 @@
-//! Secrets: where they come from ([`source`]), what gives them ([`issue`]), what keeps them valid ([`renew`]), and how they get
-//! into a request ([`header`]).
+//! Secrets: where they come from ([`source`]), what gives them ([`issue`]), what keeps them valid ([`renew`]), how they get into a
+//! request ([`header`]), and how their values are found in what comes back ([`scrub`]).
 
 pub mod fetch;
 pub mod header;
@@ -7,6 +7,7 @@ pub mod issue;
 pub mod issuers;
 pub mod placeholder;
 pub mod renew;
+pub mod scrub;
 pub mod source;
 
 mod command;
@@ -17,4 +18,5 @@ pub use issue::{IssueError, Issued, Issuer, Issuing};
 pub use issuers::{Supply, issuers};
 pub use placeholder::Placeholder;
 pub use renew::Keeper;
+pub use scrub::{Scrubber, Watch};
 pub use source::{Source, SourceContext, SourceError, SourceIssuer, check_secret_file, read_secret};

@@ -20,6 +20,7 @@ pub struct HeaderBinding {
     suffix: String,
     accepts: Accepts,
     ttl: Option<Duration>,
+    scrub: bool,
 }
 
 /// What a client may send under the bound header.
@@ -76,6 +77,7 @@ impl HeaderBinding {
             suffix: String::new(),
             accepts: Accepts::Anything,
             ttl: None,
+            scrub: true,
         })
     }
 
@@ -90,6 +92,7 @@ impl HeaderBinding {
             suffix: String::new(),
             accepts: Accepts::Anything,
             ttl: None,
+            scrub: true,
         }
     }
 
@@ -123,6 +126,11 @@ impl HeaderBinding {
     /// [`BindingError::AffixControl`] and [`BindingError::AffixPadding`].
     pub fn with_suffix(self, suffix: &str) -> Result<Self, BindingError> {
         Ok(Self { suffix: parse_suffix(suffix)?, ..self })
+    }
+
+    /// The same with responses searched for the value, as they are, or not.
+    pub fn with_scrub(self, scrub: bool) -> Self {
+        Self { scrub, ..self }
     }
 
     /// The host and port it is for.
@@ -165,6 +173,11 @@ impl HeaderBinding {
         self.ttl
     }
 
+    /// Whether the host's responses are searched for the value, so that it does not come back.
+    pub fn scrub(&self) -> bool {
+        self.scrub
+    }
+
     /// Whether a header is the bound one in any spelling: servers that make variables of headers read `x_api_key` as
     /// `x-api-key`, so a client could slip its own past a name that is compared letter by letter.
     pub fn covers_header(&self, name: &HeaderName) -> bool {
@@ -193,6 +206,7 @@ impl HeaderBinding {
             suffix: suffix?,
             accepts: Accepts::Anything,
             ttl: None,
+            scrub: true,
         })
     }
 

@@ -1,17 +1,15 @@
 //! Files and options → one [`Policy`], or every mistake at once.
 
-use std::collections::BTreeSet;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use crate::types::{Authority, Destination, Host, Scheme};
+use crate::types::{Authority, Host, Scheme};
 
 use super::address::{self, AddressClass};
-use super::binding::{BindingError, Field, HeaderBinding};
 use super::case::Case;
 use super::dialect;
-use super::document::{Document, EGRESS_MODES, NETWORK_MODES, RawBinding};
-use super::egress::{Cidr, EgressMode, EgressPolicy};
+use super::document::{Document, EGRESS_MODES, NETWORK_MODES};
+use super::egress::{Cidr, EgressPolicy};
 use super::files::FilePolicy;
 use super::mistake::{At, Collector, Mistakes, Place, Warning, quoted};
 use super::network::{Network, parse_entry};
@@ -23,6 +21,7 @@ use super::upstream::{self, UpstreamProxy};
 use super::written::Written;
 use super::{Denial, Policy, shadow};
 
+mod bindings;
 mod cases;
 mod files;
 mod mistral;
@@ -94,7 +93,7 @@ pub fn load(files: &[NamedText], options: &PolicyOptions) -> Result<Compiled, Mi
     let placeholders = mistral::placeholders(&document, &mistral_apis, &mut mistakes);
     let secrets = secrets::secrets(std::mem::take(&mut document.secrets), &document.secret_names, &mut mistakes);
     secrets::check_proxy_auth(&secrets, &document.proxy_auths, &mut mistakes);
-    let bindings = bindings(&document.bindings, mistral_apis, &document.secret_names, &mut mistakes);
+    let bindings = bindings::bindings(&document.bindings, mistral_apis, &document.secret_names, &mut mistakes);
 
     let ready = std::mem::take(&mut document.ready_passthrough);
     let passthrough = passthrough::passthrough(&document.passthrough, ready, &rules, &bindings, &mut mistakes);
@@ -113,7 +112,7 @@ pub fn load(files: &[NamedText], options: &PolicyOptions) -> Result<Compiled, Mi
     shadow::warn(&policy, &hosts, &mut warnings);
     warn_of_cidrs(&cidrs, &mut warnings);
     warn_of_hosts(&policy, &hosts, &mut warnings);
-    warn_of_bindings(&policy, &bindings, &mut warnings);
+    bindings::warn(&policy, &bindings, &mut warnings);
     passthrough::warn(&policy, &mut warnings);
     warn_of_look_ups(&document.resolves, &mut warnings);
     secrets::warn_of_secrets(&secrets, &bindings, upstream_proxy.as_ref(), &mut warnings);
@@ -231,60 +230,6 @@ fn parse_all<T, E: std::fmt::Display>(
     parsed
 }
 
-fn bindings(
-    raw: &[RawBinding],
-    ready: Vec<At<HeaderBinding>>,
-    declared: &BTreeSet<String>,
-    mistakes: &mut Collector,
-) -> Vec<At<HeaderBinding>> {
-    for name in raw.iter().filter_map(|raw| raw.secret_name.as_ref()).filter(|name| !declared.contains(&name.value)) {
-        mistakes.add(&name.place, undeclared(&name.value), declare(&name.value));
-    }
-    let written: Vec<_> =
-        raw.iter().filter_map(|raw| Some(At { value: binding(raw, mistakes)?, place: raw.place.clone() })).collect();
-    let mut bindings = Vec::<At<HeaderBinding>>::new();
-    for At { value, place } in written.into_iter().chain(ready) {
-        let mut earlier = bindings.iter().filter(|earlier| earlier.value.collides_with(&value));
-        match earlier.next() {
-            None => bindings.push(At { value, place }),
-            Some(earlier) if earlier.value == value => {}
-            Some(earlier) => {
-                let what = format!(
-                    "both this binding (paths {}…) and the one at {} (paths {}…) would set the header {} of one request to {}",
-                    value.path_prefix(),
-                    earlier.place,
-                    earlier.value.path_prefix(),
-                    value.header(),
-                    value.host(),
-                );
-                mistakes.add(
-                    &place,
-                    what,
-                    "keep one of them, or give them path prefixes of which none begins the other",
-                );
-            }
-        }
-    }
-    bindings
-}
-
-fn binding(raw: &RawBinding, mistakes: &mut Collector) -> Option<HeaderBinding> {
-    let field = |field| match field {
-        Field::Host => raw.host.as_ref(),
-        Field::Header => raw.header.as_ref(),
-        Field::SecretName => raw.secret_name.as_ref(),
-        Field::PathPrefix => raw.path_prefix.as_ref(),
-        Field::Prefix => raw.prefix.as_ref(),
-        Field::Suffix => raw.suffix.as_ref(),
-    };
-    let text = |name| field(name).map(|at| at.value.as_str());
-    HeaderBinding::from_fields(text, |name, error: BindingError| {
-        if let Some(at) = field(name) {
-            mistakes.add_error(at, &error);
-        }
-    })
-}
-
 fn warn_of_cidrs(cidrs: &[At<Cidr>], warnings: &mut Vec<Warning>) {
     for cidr in cidrs {
         if let Some(what) = address::left_closed(&cidr.value.net()) {
@@ -318,26 +263,6 @@ fn warn_of_look_ups(resolves: &[At<String>], warnings: &mut Vec<Warning>) {
             .to_owned();
         warnings.push(Warning { place: resolve.place.clone(), what });
     }
-}
-
-fn warn_of_bindings(policy: &Policy, bindings: &[At<HeaderBinding>], warnings: &mut Vec<Warning>) {
-    for binding in bindings {
-        let host = binding.value.host();
-        let destination = Destination { authority: host.clone(), scheme: Scheme::Https, dialled: None };
-        let Err(denial) = policy.destination(&destination) else { continue };
-        let what = match (denial.rule(), policy.egress().mode()) {
-            (Some(rule), _) => format!("the deny rule at {rule} closes {host}, so this binding is not used"),
-            (None, EgressMode::BlockAll) => unused_binding(host, ""),
-            (None, EgressMode::AllowAll | EgressMode::Custom) => {
-                unused_binding(host, ", except on connections to an address that egress permits")
-            }
-        };
-        warnings.push(Warning { place: binding.place.clone(), what });
-    }
-}
-
-fn unused_binding(host: &Authority, but: &str) -> String {
-    format!("the network does not permit {host}, and a binding does not either: it is not used{but}")
 }
 
 #[cfg(test)]

@@ -260,14 +260,17 @@ impl Sides<'_> {
 
     /// A secret is given where it was not, or another one.
     fn bindings(&self, found: &mut Vec<More>) {
+        // The same binding whose responses were not searched let more out.
+        let as_searched = |theirs: &HeaderBinding| theirs.clone().with_scrub(true);
         let known = self.other.policy.bindings();
-        for (index, binding) in self.this.policy.bindings().iter().enumerate().filter(|(_, ours)| !known.contains(ours))
-        {
+        let is_known = |ours: &HeaderBinding| known.iter().any(|theirs| theirs == ours || as_searched(theirs) == *ours);
+        for (index, binding) in self.this.policy.bindings().iter().enumerate().filter(|(_, ours)| !is_known(ours)) {
             let place = self.this.written.binding(index).cloned();
             let to = Destination { authority: binding.host().clone(), scheme: Scheme::Https, dialled: None };
             let certain = self.this.policy.destination(&to).is_ok();
+            let unsearched = if binding.scrub() { "" } else { ", and responses can show it" };
             let what = format!(
-                "the secret {} goes into the header {} of requests to {} (paths {}…)",
+                "the secret {} goes into the header {} of requests to {} (paths {}…){unsearched}",
                 binding.secret_name(),
                 binding.header(),
                 binding.host(),

@@ -99,6 +99,7 @@ fn binding(option: At<String>, mistakes: &mut Collector) -> Option<RawBinding> {
         path_prefix: path.and_then(field),
         prefix: field(prefix),
         suffix: field(suffix),
+        scrub: None,
         place: place.clone(),
     })
 }

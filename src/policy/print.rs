@@ -130,7 +130,7 @@ fn passed(rule: &Rule) -> String {
     }
 }
 
-fn of_binding(binding: &HeaderBinding) -> [Key; 6] {
+fn of_binding(binding: &HeaderBinding) -> [Key; 7] {
     let given = |value: &str| (!value.is_empty()).then(|| text(value));
     [
         ("host", Some(text(binding.host()))),
@@ -139,6 +139,7 @@ fn of_binding(binding: &HeaderBinding) -> [Key; 6] {
         ("path_prefix", given(binding.path_prefix())),
         ("prefix", given(binding.prefix())),
         ("suffix", given(binding.suffix())),
+        ("scrub", (!binding.scrub()).then_some(Value::Boolean(false))),
     ]
 }
 
@@ -254,6 +255,7 @@ header = "authorization"
 secret_name = "KEY"
 path_prefix = "/v1/"
 prefix = "Bearer "
+scrub = false
 
 [secrets.KEY]
 command = ["print", "it's"]

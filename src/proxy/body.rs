@@ -16,6 +16,7 @@ use crate::sandboxes::Sandbox;
 use super::brake::{Brake, Unwanted};
 use super::headers;
 use super::pool::Lease;
+use super::scrub::{BodyFilter, Unscrubbable};
 use super::underway::Ticket;
 
 /// What goes back to the sandbox.
@@ -30,6 +31,8 @@ pub enum ProxyBody {
 /// dropped before takes its connection with it.
 pub struct Relayed {
     inner: Incoming,
+    /// What it goes through, where it may hold a secret.
+    filter: Option<BodyFilter>,
     lease: Option<Lease>,
     row: Row,
     /// Held until the body has ended.
@@ -50,6 +53,17 @@ pub struct TrailerFilter {
     pub sandbox: Arc<Sandbox>,
     /// The bindings that apply.
     pub bindings: Vec<usize>,
+}
+
+/// Why a response body ends early.
+#[derive(Debug, thiserror::Error)]
+pub enum RelayError {
+    /// The upstream's side broke off.
+    #[error(transparent)]
+    Broken(#[from] hyper::Error),
+    /// It cannot be searched for the secret that it may hold.
+    #[error(transparent)]
+    Unscrubbable(#[from] Unscrubbable),
 }
 
 /// Why a request body ends early.
@@ -75,8 +89,14 @@ impl ProxyBody {
     }
 
     /// An upstream's body.
-    pub fn relayed(inner: Incoming, lease: Lease, row: Row, ticket: Option<Ticket>) -> Self {
-        let mut relayed = Relayed { inner, lease: Some(lease), row, _ticket: ticket };
+    pub fn relayed(
+        inner: Incoming,
+        filter: Option<BodyFilter>,
+        lease: Lease,
+        row: Row,
+        ticket: Option<Ticket>,
+    ) -> Self {
+        let mut relayed = Relayed { inner, filter, lease: Some(lease), row, _ticket: ticket };
         if relayed.inner.is_end_stream() {
             relayed.finish();
         }
@@ -92,41 +112,77 @@ impl Relayed {
     }
 }
 
+impl Relayed {
+    fn poll_frame(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, RelayError>>> {
+        loop {
+            if let Some(filter) = &mut self.filter {
+                match filter.next_frame() {
+                    Ok(Some(frame)) => return Poll::Ready(Some(Ok(frame))),
+                    Ok(None) if filter.is_done() => return Poll::Ready(None),
+                    Ok(None) => {}
+                    Err(error) => {
+                        tracing::debug!(%error, "a response breaks off");
+                        return Poll::Ready(Some(Err(error.into())));
+                    }
+                }
+            }
+            let frame = ready!(self.poll_upstream(cx));
+            let Some(filter) = &mut self.filter else {
+                return Poll::Ready(frame.map(|frame| frame.map_err(Into::into)));
+            };
+            match frame.transpose()?.map(Frame::into_data) {
+                Some(Ok(data)) => filter.feed(data),
+                Some(Err(frame)) => filter.end(frame.into_trailers().ok()),
+                None => filter.end(None),
+            }
+        }
+    }
+
+    /// The next frame as it comes, counted.
+    fn poll_upstream(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
+        let frame = ready!(Pin::new(&mut self.inner).poll_frame(cx));
+        if let Some(Ok(frame)) = &frame
+            && let Some(data) = frame.data_ref()
+        {
+            self.row.event().bytes_down += data.len() as u64;
+        }
+        match &frame {
+            None => self.finish(),
+            Some(Ok(_)) if self.inner.is_end_stream() => self.finish(),
+            Some(Ok(_) | Err(_)) => {}
+        }
+        Poll::Ready(frame)
+    }
+}
+
 impl Body for ProxyBody {
     type Data = Bytes;
-    type Error = hyper::Error;
+    type Error = RelayError;
 
-    fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
+    fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, RelayError>>> {
         match self.get_mut() {
             Self::Full(body) => Pin::new(body).poll_frame(cx).map_err(|never| match never {}),
-            Self::Relayed(relayed) => {
-                let frame = ready!(Pin::new(&mut relayed.inner).poll_frame(cx));
-                if let Some(Ok(frame)) = &frame
-                    && let Some(data) = frame.data_ref()
-                {
-                    relayed.row.event().bytes_down += data.len() as u64;
-                }
-                match &frame {
-                    None => relayed.finish(),
-                    Some(Ok(_)) if relayed.inner.is_end_stream() => relayed.finish(),
-                    Some(Ok(_) | Err(_)) => {}
-                }
-                Poll::Ready(frame)
-            }
+            Self::Relayed(relayed) => relayed.poll_frame(cx),
         }
     }
 
     fn is_end_stream(&self) -> bool {
         match self {
             Self::Full(body) => body.is_end_stream(),
-            Self::Relayed(relayed) => relayed.inner.is_end_stream(),
+            Self::Relayed(relayed) => {
+                let holds = relayed.filter.as_ref().is_some_and(|filter| !filter.is_empty());
+                relayed.inner.is_end_stream() && !holds
+            }
         }
     }
 
     fn size_hint(&self) -> SizeHint {
         match self {
             Self::Full(body) => body.size_hint(),
-            Self::Relayed(relayed) => relayed.inner.size_hint(),
+            Self::Relayed(relayed) => {
+                let rest = relayed.inner.size_hint();
+                relayed.filter.as_ref().map_or(rest, |filter| filter.size_hint(&rest))
+            }
         }
     }
 }

@@ -1,6 +1,6 @@
 //! The only place that puts a credential into a request, and the last thing before it leaves.
 
-use http::Request;
+use http::{Method, Request};
 
 use crate::credentials::{Injector, Used};
 
@@ -40,6 +40,13 @@ pub async fn inject<B>(
     }
     let used = injector.apply(&bindings, fields).await?;
     Ok((Credentialed { request, bindings }, used))
+}
+
+impl<B> Credentialed<Request<B>> {
+    /// What is asked for.
+    pub fn method(&self) -> &Method {
+        self.request.method()
+    }
 }
 
 impl<R> Credentialed<R> {

@@ -15,6 +15,7 @@ pub mod intercept;
 pub mod pool;
 pub mod refusal;
 pub mod relay;
+pub mod scrub;
 pub mod stream;
 pub mod tunnel;
 pub mod underway;
@@ -25,7 +26,7 @@ use std::convert::Infallible;
 use std::sync::Arc;
 
 use http::uri::PathAndQuery;
-use http::{Request, Response, StatusCode, Version};
+use http::{Method, Request, Response, StatusCode, Version};
 use hyper::body::Incoming;
 
 use crate::audit::{Audit, AuditEvent, Row};
@@ -40,6 +41,8 @@ use capture::guard::RawSwitch;
 use capture::{Capture, Slot};
 use pool::{Key, Lease, Pool};
 use refusal::{Refusal, RequestHead};
+use scrub::BodyFilter;
+use tunnel::Joint;
 use underway::{Ticket, Underway};
 use upstream_proxy::UpstreamProxy;
 
@@ -132,6 +135,8 @@ pub async fn handle(
 struct Passed {
     response: Response<Incoming>,
     lease: Lease,
+    /// What its body goes through, where it may hold a secret.
+    filter: Option<BodyFilter>,
     /// None where a tunnel holds it.
     ticket: Option<Ticket>,
 }
@@ -144,6 +149,10 @@ async fn pass(
     row: &mut Row,
 ) -> Result<Passed, Refusal> {
     identity::agree(connection, &request)?;
+    let searched = connection.worker.sandbox.injector.searched(&connection.destination.authority);
+    if searched.is_some() {
+        scrub::prepare_request(request.headers_mut());
+    }
     let upgrade = headers::websocket_upgrade(request.headers()).then(|| hyper::upgrade::on(&mut request));
     let sandbox = &connection.worker.sandbox;
     let ticket = connection.underway.request(&connection.destination, request.method(), request.uri());
@@ -161,17 +170,23 @@ async fn pass(
     let names = permitted.bindings().iter().map(|&at| policy.bindings()[at].secret_name().to_owned());
     event.bindings = names.collect();
     let (credentialed, used) = inject::inject(&sandbox.injector, permitted, upgrade.is_some()).await?;
+    let head = *credentialed.method() == Method::HEAD;
     let (mut response, mut lease) = upstream::send(connection, credentialed, key, row, &ticket).await?;
     if response.status() == StatusCode::UNAUTHORIZED {
         used.refused();
     }
+    let filter = searched.map(|values| scrub::take_response(connection, values, head, &mut response)).transpose()?;
     if response.status() == StatusCode::SWITCHING_PROTOCOLS {
         lease.retire();
-        tunnel::switch(connection, &mut response, upgrade, raw, ticket)?;
-        return Ok(Passed { response, lease, ticket: None });
+        tunnel::switch(
+            connection,
+            &mut response,
+            Joint { client: upgrade, raw, ticket, masker: filter.map(BodyFilter::into_masker) },
+        )?;
+        return Ok(Passed { response, lease, filter: None, ticket: None });
     }
     headers::clean_response(response.headers_mut());
-    Ok(Passed { response, lease, ticket: Some(ticket) })
+    Ok(Passed { response, lease, filter, ticket: Some(ticket) })
 }
 
 fn deliver(passed: Passed, mut row: Row) -> Response<ProxyBody> {
@@ -179,7 +194,7 @@ fn deliver(passed: Passed, mut row: Row) -> Response<ProxyBody> {
     row.head(parts.status.as_u16());
     parts.extensions.clear();
     parts.version = Version::default();
-    Response::from_parts(parts, ProxyBody::relayed(body, passed.lease, row, passed.ticket))
+    Response::from_parts(parts, ProxyBody::relayed(body, passed.filter, passed.lease, row, passed.ticket))
 }
 
 /// Refuses a request that has no row yet.

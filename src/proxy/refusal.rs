@@ -58,6 +58,14 @@ pub enum Refusal {
         /// What went wrong.
         reason: String,
     },
+    /// The answer may hold a secret that was put into the request, and cannot be searched for it. Nothing of it is passed on.
+    #[error("the answer of {authority} cannot be searched for the secret that it was sent: {reason}")]
+    Unscrubbable {
+        /// Who answered.
+        authority: Authority,
+        /// What is in the way.
+        reason: String,
+    },
     /// The request does not get its credentials.
     #[error(transparent)]
     NoCredential(#[from] InjectError),
@@ -99,6 +107,7 @@ impl Refusal {
             Self::Unreachable { .. } => "upstream_unreachable",
             Self::Unverified { .. } => "upstream_unverified",
             Self::BadAnswer { .. } => "upstream_bad_answer",
+            Self::Unscrubbable { .. } => "unscrubbable_answer",
             Self::NoCredential(InjectError::Unavailable { .. }) => "credential_unavailable",
             Self::NoCredential(InjectError::NotPlaceholder { .. }) => "credential_not_accepted",
             Self::NoCredential(InjectError::Misplaced { .. }) => "placeholder_misplaced",
@@ -119,6 +128,7 @@ impl Refusal {
             | Self::Unreachable { .. }
             | Self::Unverified { .. }
             | Self::BadAnswer { .. }
+            | Self::Unscrubbable { .. }
             | Self::NoCredential(InjectError::Unavailable { .. }) => StatusCode::BAD_GATEWAY,
             Self::Unrecorded(_) => StatusCode::SERVICE_UNAVAILABLE,
         }

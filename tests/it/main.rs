@@ -46,6 +46,7 @@ mod rig;
 mod rules;
 mod rules_hosts;
 mod sandbox;
+mod scrub;
 mod secret;
 mod selftest;
 mod smuggling;
@@ -99,6 +100,7 @@ const GROUPS: &[(&str, &[Case])] = &[
     ("policy_tools", policy_tools::CASES),
     ("secret", secret::CASES),
     ("issuers", issuers::CASES),
+    ("scrub", scrub::CASES),
     ("escape", escape::CASES),
     ("surroundings", surroundings::CASES),
     ("kernels", kernels::CASES),

@@ -231,8 +231,9 @@ fn the_key_of_a_secrets_command_is_hidden() {
     let path = write(&run.outside().join("secrets/source"), "canary-of-command");
     let run = run.allow(host).bind(&format!("{host} X-Api-Key: {{KEY}}"));
     let run = run.arg("--secret").arg(&format!("KEY=command:cat {path}"));
-    let output = run.script(&format!("cat {path}; curl -sSf https://{host}/echo | grep -c canary-of-command")).run();
+    let output = run.script(&format!("cat {path}; curl -sSf https://{host}/echo | grep -c 'x-api-key'")).run();
     output.expect_stdout("1\n");
+    assert_eq!(internet().web.requests(host)[0].header("x-api-key"), ["canary-of-command"]);
     assert!(!output.stdout.contains("canary"), "{output:#?}");
 }
 

@@ -134,3 +134,55 @@ fn debug_shows_names_only() {
 fn an_index_of_another_policy_stops_the_request() {
     let _ = apply(&Injector::new(&[bearer()], &keepers(), Vec::new()), &[1], &mut HeaderMap::new());
 }
+
+#[test]
+fn answers_of_a_host_are_searched_for_all_its_values() {
+    let other = |host: &str, secret: &str| HeaderBinding::new(host, "X-Key", secret).unwrap();
+    let mut keepers = keepers();
+    let second = Keeper::new("L", Box::new(Fixed(Some("another-77"))), Arc::new(std::time::SystemTime::now));
+    wait(second.start()).unwrap();
+    keepers.insert("L".to_owned(), Arc::new(second));
+    let bindings = [
+        bearer(),
+        other("api.test", "L").with_path_prefix("/v2/").unwrap(),
+        other("open.test", "K").with_scrub(false),
+        other("open.test:8443", "L"),
+        other("broken.test", "BROKEN"),
+    ];
+    let injector = Injector::new(&bindings, &keepers, Vec::new());
+    let found = |host: &str| {
+        let scrubber = injector.searched(&Authority::parse(host, 443).unwrap())?.current();
+        Some([VALUE, "another-77"].map(|value| scrubber.is_in(value.as_bytes())))
+    };
+    assert_eq!(found("api.test"), Some([true, true]));
+    assert_eq!(found("open.test:8443"), Some([false, true]));
+    assert_eq!(found("broken.test"), Some([false, false]));
+    for none in ["open.test", "api.test:8443", "unbound.test"] {
+        assert_eq!(found(none), None, "{none}");
+    }
+}
+
+/// Gives another value each time.
+struct Counting(std::sync::atomic::AtomicUsize);
+
+impl Issuer for Counting {
+    fn issue(&self) -> Issuing<'_> {
+        let number = self.0.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        let secret = Secret::new("K", Zeroizing::new(format!("canary-{number}").into_bytes())).unwrap();
+        Box::pin(async { Ok(Issued { secret, expires_at: None }) })
+    }
+}
+
+#[test]
+fn a_renewed_value_is_searched_for_beside_the_one_before() {
+    let keeper = Arc::new(Keeper::new("K", Box::new(Counting(0.into())), Arc::new(std::time::SystemTime::now)));
+    let injector = Injector::new(&[bearer()], &HashMap::from([("K".to_owned(), Arc::clone(&keeper))]), Vec::new());
+    let watch = injector.searched(&Authority::parse("api.test", 443).unwrap()).unwrap();
+    let found = || ["canary-0", "canary-1", "canary-2"].map(|value| watch.current().is_in(value.as_bytes()));
+    assert_eq!(found(), [false, false, false]);
+    wait(keeper.start()).unwrap();
+    assert_eq!(found(), [true, false, false]);
+    assert!(Arc::ptr_eq(&watch.current(), &watch.current()), "it is made once for each value");
+    wait(keeper.start()).unwrap();
+    assert_eq!(found(), [true, true, false]);
+}

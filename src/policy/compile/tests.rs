@@ -1,7 +1,7 @@
 use std::time::Duration;
 
 use super::*;
-use crate::policy::{CommandSource, NetworkMode, SecretSource};
+use crate::policy::{CommandSource, EgressMode, NetworkMode, SecretSource};
 
 fn file(text: &str) -> NamedText {
     NamedText { name: "dir/p.toml".to_owned(), text: text.to_owned() }
@@ -109,6 +109,34 @@ mistakes! {
         "dir/p.toml:1:10: `~` is not expanded in \"dir/~/k\"\n  hint: write the whole path"];
     colliding_bindings: "[[header_bindings]]\nhost = \"a.test\"\nheader = \"X-Key\"\nsecret_name = \"K\"\n[[header_bindings]]\nhost = \"A.test:443\"\nheader = \"x_key\"\nsecret_name = \"K\"\npath_prefix = \"/v1\"\n[secrets.K]\nenv = \"K\"" => [
         "dir/p.toml:5:1: both this binding (paths /v1…) and the one at dir/p.toml:1:1 (paths /…) would set the header x_key of one request to a.test\n  hint: keep one of them, or give them path prefixes of which none begins the other"];
+    bindings_that_disagree_on_scrubbing: "[[header_bindings]]\nhost = \"a.test\"\nheader = \"X-Key\"\nsecret_name = \"K\"\n[[header_bindings]]\nhost = \"a.test\"\nheader = \"Y-Key\"\nsecret_name = \"K\"\nscrub = false\n[secrets.K]\nenv = \"K\"" => [
+        "dir/p.toml:5:1: responses of a.test are searched for the secret K by one of this binding and the one at dir/p.toml:1:1, and not by the other\n  hint: write scrub = false in both or in neither"];
+    scrubbing_by_a_word: "[[header_bindings]]\nhost = \"a.test\"\nheader = \"X-Key\"\nsecret_name = \"K\"\nscrub = \"no\"\n[secrets.K]\nenv = \"K\"" => [
+        "dir/p.toml:5:9: `scrub` cannot be of type string\n  hint: it takes true or false"];
+}
+
+#[test]
+fn responses_that_are_not_searched_are_warned_of() {
+    let bound = |host: &str, secret: &str, scrub: &str| {
+        format!(
+            "[[header_bindings]]\nhost = \"{host}\"\nheader = \"X-{secret}\"\nsecret_name = \"{secret}\"\n{scrub}\n[secrets.{secret}]\nenv = \"K\"\n"
+        )
+    };
+    let listed = "[network]\nmode = \"allow\"\nhosts = [\"a.test\", \"b.test\"]\n";
+    // Another secret for the same host, and the same by default.
+    let text = listed.to_owned()
+        + &bound("a.test", "K", "scrub = false")
+        + &bound("a.test", "L", "scrub = true")
+        + &bound("b.test", "M", "");
+    let compiled = compile(&text);
+    let scrubbed: Vec<bool> = compiled.policy.bindings().iter().map(HeaderBinding::scrub).collect();
+    assert_eq!(scrubbed, [false, true, true]);
+    assert_eq!(
+        warnings(&compiled),
+        [
+            "dir/p.toml:4:1: warning: responses of a.test are not searched for the secret K, so they can show it to the sandbox"
+        ]
+    );
 }
 
 #[test]

@@ -205,3 +205,14 @@ fn nothing_that_is_more_is_missed() {
         assert_eq!(more(policy, policy), [], "{text}");
     }
 }
+
+#[test]
+fn responses_that_are_not_searched_let_more_out() {
+    let with = |scrub: &str| BOUND.replace("[secrets", &format!("scrub = {scrub}\n[secrets")) + "env = \"K\"";
+    let want = ["the secret K goes into the header x-key of requests to a.test (paths /…), and responses can show it"];
+    let found = |other: &str, this: &str| -> Vec<String> {
+        found(&with(other), &with(this)).iter().map(|line| line.trim_start_matches("? ").to_owned()).collect()
+    };
+    assert_eq!(found("true", "false"), want);
+    assert!(found("false", "true").is_empty() && found("false", "false").is_empty());
+}

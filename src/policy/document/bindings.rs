@@ -22,6 +22,7 @@ pub(in crate::policy) struct RawBinding {
     pub(in crate::policy) path_prefix: Option<At<String>>,
     pub(in crate::policy) prefix: Option<At<String>>,
     pub(in crate::policy) suffix: Option<At<String>>,
+    pub(in crate::policy) scrub: Option<At<bool>>,
 }
 
 /// A binding to the Mistral API with what was given of it.
@@ -100,6 +101,7 @@ impl Reader<'_> {
             path_prefix: None,
             prefix: None,
             suffix: None,
+            scrub: None,
         };
         for (key, value) in table {
             match &**key.get_ref() {
@@ -110,10 +112,11 @@ impl Reader<'_> {
                 "path_prefix" => raw.path_prefix = self.string(value, "path_prefix"),
                 "prefix" => raw.prefix = self.text(value, "prefix"),
                 "suffix" => raw.suffix = self.text(value, "suffix"),
+                "scrub" => raw.scrub = self.flag(value, "scrub"),
                 _ => self.unknown(
                     key,
                     "header_bindings.",
-                    &["kind", "host", "header", "secret_name", "path_prefix", "prefix", "suffix"],
+                    &["kind", "host", "header", "secret_name", "path_prefix", "prefix", "suffix", "scrub"],
                 ),
             }
         }

@@ -252,6 +252,7 @@ fn code(refusal: &Refusal) -> u8 {
         | Refusal::Unverified { .. }
         | Refusal::BadAnswer { .. }
         | Refusal::NoCredential(_)
+        | Refusal::Unscrubbable { .. }
         | Refusal::Unrecorded(_) => FAILED,
     }
 }

@@ -13,6 +13,7 @@
 //! | `/trailers` | a body and the trailer `x-checksum` · `/grpc/N`: gRPC status N, behind a message if it is 0, else alone |
 //! | `/status/N` | that status with a short body (204 and 304 without) |
 //! | `/redirect?to=URL` | 302 |
+//! | `/mirror…`, `/mirror-events…` | the credential that it was sent, in every form (`mirror.rs`) |
 //! | `/early` | 401 before the body is read |
 //! | `/ws` | WebSocket echo · `/upgrade-foo`: 101 to a protocol of the name foo, echoing bytes |
 
@@ -29,6 +30,7 @@ use bytes::Bytes;
 use http::{HeaderMap, Method, Request, Response, StatusCode, Version};
 use http_body::{Body, Frame};
 use http_body_util::BodyExt;
+use http_body_util::combinators::UnsyncBoxBody;
 use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo};
@@ -38,7 +40,7 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio_rustls::TlsAcceptor;
 
 use super::pki::Pki;
-use super::{git, mistral, packages, websocket};
+use super::{git, mirror, mistral, packages, websocket};
 use crate::rig;
 
 /// A request as the upstream got it.
@@ -181,6 +183,7 @@ impl Web {
             _ if recorded.host.starts_with("git.test") => git::serve(&self.repositories, request).await,
             _ if recorded.host == mistral::HOST => mistral::serve(request).await,
             _ if packages::serves(&recorded.host) => packages::serve(&self.files, &recorded.host, &path),
+            "mirror" => mirror::show(&query, recorded.header("x-key").first().unwrap_or(&"nothing sent"), head),
             _ if head => plain(StatusCode::OK, Reply::Once(None)),
             "bytes" => plain(StatusCode::OK, Reply::Pattern { sent: 0, left: last_number(&path) }),
             "zeros" => plain(StatusCode::OK, Reply::Zeros { left: last_number(&path) }),
@@ -190,6 +193,7 @@ impl Web {
             "sink" => sink(request.into_body(), Some(digest::Context::new(&digest::SHA256))).await,
             "drain" => sink(request.into_body(), None).await,
             "sse" => self.stream(&query),
+            "mirror-events" => self.mirror_events(&query, recorded.header("x-key").concat()),
             "slow" => self.slow(&query).await,
             "trailers" => trailers(),
             "status" => status(last_number(&path) as u16),
@@ -228,6 +232,12 @@ impl Web {
         let mut response = plain(StatusCode::OK, Reply::Events(events));
         response.headers_mut().insert("content-type", "text/event-stream".parse().unwrap());
         response
+    }
+
+    fn mirror_events(&self, query: &str, key: String) -> Response<Reply> {
+        let (sender, events) = unbounded_channel();
+        self.streams.lock().unwrap().insert(value(query, "id").to_owned(), sender);
+        mirror::show_events(query, key, events)
     }
 
     async fn send(&self, query: &str, body: Incoming) -> Response<Reply> {
@@ -283,6 +293,7 @@ pub enum Reply {
     Same(Incoming),
     Events(UnboundedReceiver<Bytes>),
     WithTrailers(Option<Bytes>, Option<HeaderMap>),
+    Other(UnsyncBoxBody<Bytes, Infallible>),
 }
 
 impl Reply {
@@ -322,6 +333,7 @@ impl Body for Reply {
             Self::Events(events) => {
                 return events.poll_recv(context).map(|event| event.map(|text| Ok(Frame::data(text))));
             }
+            Self::Other(body) => return Pin::new(body).poll_frame(context),
             Self::WithTrailers(text, trailers) => match text.take() {
                 Some(text) => Some(Frame::data(text)),
                 None => trailers.take().map(Frame::trailers),
@@ -392,7 +404,8 @@ fn redirect(query: &str) -> Response<Reply> {
     response
 }
 
-fn value<'a>(query: &'a str, key: &str) -> &'a str {
+/// A parameter of a query; empty without it.
+pub fn value<'a>(query: &'a str, key: &str) -> &'a str {
     let mut pairs = query.split('&').filter_map(|pair| pair.split_once('='));
     pairs.find(|(name, _)| *name == key).map_or("", |(_, value)| value)
 }

@@ -1,9 +1,11 @@
 //! The servers of the little internet, all on one thread of its namespace.
 
+pub mod coding;
 pub mod dns;
 pub mod git;
 pub mod https;
 pub mod issuer;
+pub mod mirror;
 pub mod mistral;
 pub mod packages;
 pub mod pki;

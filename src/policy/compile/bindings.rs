@@ -1,0 +1,118 @@
+//! Bindings of what was written.
+
+use std::collections::BTreeSet;
+
+use crate::types::{Authority, Destination, Scheme};
+
+use super::super::Policy;
+use super::super::binding::{BindingError, Field, HeaderBinding};
+use super::super::document::RawBinding;
+use super::super::egress::EgressMode;
+use super::super::mistake::{At, Collector, Warning};
+use super::{declare, undeclared};
+
+/// The bindings, with those that are ready; what contradicts each other is a mistake.
+pub(super) fn bindings(
+    raw: &[RawBinding],
+    ready: Vec<At<HeaderBinding>>,
+    declared: &BTreeSet<String>,
+    mistakes: &mut Collector,
+) -> Vec<At<HeaderBinding>> {
+    for name in raw.iter().filter_map(|raw| raw.secret_name.as_ref()).filter(|name| !declared.contains(&name.value)) {
+        mistakes.add(&name.place, undeclared(&name.value), declare(&name.value));
+    }
+    let written: Vec<_> =
+        raw.iter().filter_map(|raw| Some(At { value: binding(raw, mistakes)?, place: raw.place.clone() })).collect();
+    let mut bindings = Vec::<At<HeaderBinding>>::new();
+    for At { value, place } in written.into_iter().chain(ready) {
+        let mut earlier = bindings.iter().filter(|earlier| earlier.value.collides_with(&value));
+        match earlier.next() {
+            None => bindings.push(At { value, place }),
+            Some(earlier) if earlier.value == value => {}
+            Some(earlier) => {
+                let what = format!(
+                    "both this binding (paths {}…) and the one at {} (paths {}…) would set the header {} of one request to {}",
+                    value.path_prefix(),
+                    earlier.place,
+                    earlier.value.path_prefix(),
+                    value.header(),
+                    value.host(),
+                );
+                mistakes.add(
+                    &place,
+                    what,
+                    "keep one of them, or give them path prefixes of which none begins the other",
+                );
+            }
+        }
+    }
+    agree_on_scrubbing(&bindings, mistakes);
+    bindings
+}
+
+/// A value is searched for in all of a host's responses, or in none.
+fn agree_on_scrubbing(bindings: &[At<HeaderBinding>], mistakes: &mut Collector) {
+    for (index, At { value: binding, place }) in bindings.iter().enumerate() {
+        let differs = |earlier: &&At<HeaderBinding>| {
+            let earlier = &earlier.value;
+            earlier.host() == binding.host()
+                && earlier.secret_name() == binding.secret_name()
+                && earlier.scrub() != binding.scrub()
+        };
+        if let Some(earlier) = bindings[..index].iter().find(differs) {
+            let what = format!(
+                "responses of {} are searched for the secret {} by one of this binding and the one at {}, and not by the other",
+                binding.host(),
+                binding.secret_name(),
+                earlier.place
+            );
+            mistakes.add(place, what, "write scrub = false in both or in neither");
+        }
+    }
+}
+
+fn binding(raw: &RawBinding, mistakes: &mut Collector) -> Option<HeaderBinding> {
+    let field = |field| match field {
+        Field::Host => raw.host.as_ref(),
+        Field::Header => raw.header.as_ref(),
+        Field::SecretName => raw.secret_name.as_ref(),
+        Field::PathPrefix => raw.path_prefix.as_ref(),
+        Field::Prefix => raw.prefix.as_ref(),
+        Field::Suffix => raw.suffix.as_ref(),
+    };
+    let text = |name| field(name).map(|at| at.value.as_str());
+    let binding = HeaderBinding::from_fields(text, |name, error: BindingError| {
+        if let Some(at) = field(name) {
+            mistakes.add_error(at, &error);
+        }
+    });
+    binding.map(|binding| binding.with_scrub(raw.scrub.as_ref().is_none_or(|scrub| scrub.value)))
+}
+
+/// Warns of bindings that are not used, and of those whose secret can come back.
+pub(super) fn warn(policy: &Policy, bindings: &[At<HeaderBinding>], warnings: &mut Vec<Warning>) {
+    for binding in bindings {
+        let host = binding.value.host();
+        if !binding.value.scrub() {
+            let secret = binding.value.secret_name();
+            let what = format!(
+                "responses of {host} are not searched for the secret {secret}, so they can show it to the sandbox"
+            );
+            warnings.push(Warning { place: binding.place.clone(), what });
+        }
+        let destination = Destination { authority: host.clone(), scheme: Scheme::Https, dialled: None };
+        let Err(denial) = policy.destination(&destination) else { continue };
+        let what = match (denial.rule(), policy.egress().mode()) {
+            (Some(rule), _) => format!("the deny rule at {rule} closes {host}, so this binding is not used"),
+            (None, EgressMode::BlockAll) => unused_binding(host, ""),
+            (None, EgressMode::AllowAll | EgressMode::Custom) => {
+                unused_binding(host, ", except on connections to an address that egress permits")
+            }
+        };
+        warnings.push(Warning { place: binding.place.clone(), what });
+    }
+}
+
+fn unused_binding(host: &Authority, but: &str) -> String {
+    format!("the network does not permit {host}, and a binding does not either: it is not used{but}")
+}
