@@ -1,7 +1,7 @@
 use std::time::Duration;
 
 use super::*;
-use crate::policy::{CommandSource, EgressMode, NetworkMode, SecretSource};
+use crate::policy::{CommandSource, EgressMode, HeaderBinding, NetworkMode, SecretSource};
 
 fn file(text: &str) -> NamedText {
     NamedText { name: "dir/p.toml".to_owned(), text: text.to_owned() }
