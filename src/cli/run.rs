@@ -20,8 +20,10 @@ use anyhow::{Context, Result, anyhow, bail, ensure};
 
 use crate::app::{self, Ended, Entrances, Parts, Running};
 use crate::audit::{Sink, Summary};
+use crate::credentials::Fetch;
 use crate::launcher::{self, CaptureMode, Identity, LaunchError, Listeners, Newborn, Placeholders};
 use crate::proxy::capture::transparent::Entrance;
+use crate::proxy::fetch::OperatorFetch;
 use crate::proxy::relay;
 use crate::sandboxes::Sandbox;
 use crate::tls::{LeafConfigs, LeafLimits, SandboxCa, UpstreamTls};
@@ -144,12 +146,18 @@ fn start(
     let threads = std::thread::available_parallelism().map_or(1, |cores| (cores.get() / 4).clamp(1, 4));
     let id = SandboxId::from_bits(random_bits()?);
     let ca = Arc::new(SandboxCa::generate(&id)?);
-    let injector = credentials::injector(&opened)?;
+    let tls = || UpstreamTls::new(&opened.upstream_ca, &|name| std::env::var_os(name)).map(Arc::new);
+    // Its roots take their time to read, so they are read beside pid 1's work where nothing needs them before.
+    let early_tls = opened.asks_issuers().then(tls).transpose()?;
+    let upstream_proxy = credentials::upstream_proxy(&opened)?;
+    let fetch = early_tls.clone().map(|tls| {
+        Arc::new(OperatorFetch::new(args.nameserver.clone(), tls, upstream_proxy.clone())) as Arc<dyn Fetch>
+    });
+    let injector = credentials::injector(&opened, fetch.as_ref())?;
     let own = Own { id: &id, ca: &ca, placeholders: injector.placeholders() };
     let Inside { plan, placeholders } = inside::plan(args, identity, &opened, &own)?;
     let entrances = entrances(newborn.configure(&plan)?);
-    let upstream_tls = Arc::new(UpstreamTls::new(&opened.upstream_ca, &|name| std::env::var_os(name))?);
-    let upstream_proxy = credentials::upstream_proxy(&opened)?;
+    let upstream_tls = early_tls.map_or_else(tls, Ok)?;
     let leaves = LeafConfigs::new(ca, LeafLimits::default())?;
     let fixed = Fixed::of(&opened.compiled);
     let sandbox = Arc::new(Sandbox::new(id, opened.compiled.policy, leaves, injector));

@@ -15,9 +15,6 @@ use zeroize::Zeroizing;
 
 use super::source::{MAX_RAW, SourceError};
 
-/// How long a command may take.
-pub(super) const TIMEOUT: Duration = Duration::from_secs(30);
-
 /// How often it is looked whether the command has ended while something it started holds its output open, in ms.
 const LOOK: u16 = 20;
 

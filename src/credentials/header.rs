@@ -271,7 +271,11 @@ fn basic_value(pair: &[u8]) -> Result<HeaderValue, String> {
     sensitive(bytes)
 }
 
-fn sensitive(bytes: Zeroizing<Vec<u8>>) -> Result<HeaderValue, String> {
+/// A header value that no table and no `Debug` shows.
+///
+/// # Errors
+/// It is no legal one.
+pub(super) fn sensitive(bytes: Zeroizing<Vec<u8>>) -> Result<HeaderValue, String> {
     let mut value = HeaderValue::from_maybe_shared(Bytes::from_owner(bytes))
         .map_err(|_| "with what stands around it, it is no legal header value".to_owned())?;
     value.set_sensitive(true);

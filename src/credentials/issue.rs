@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use serde::{Deserialize, Deserializer};
@@ -10,9 +11,12 @@ use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 use zeroize::Zeroizing;
 
-use crate::types::{Secret, SecretError};
+use crate::types::{Authority, Secret, SecretError};
 
+use super::fetch::FetchError;
+use super::oauth::TokenError;
 use super::source::SourceError;
+use super::vault::VaultError;
 
 /// The furthest expiry that is believed: what lies further ahead is a mistake of units.
 const FURTHEST: Duration = Duration::from_secs(10 * 366 * 24 * 60 * 60);
@@ -38,12 +42,81 @@ pub trait Issuer: Send + Sync {
     fn issue(&self) -> Issuing<'_>;
 }
 
+impl<T: Issuer + ?Sized> Issuer for Arc<T> {
+    fn issue(&self) -> Issuing<'_> {
+        (**self).issue()
+    }
+}
+
 /// Why there is no value. Neither `Display` nor `Debug` holds one, nor any part of what was answered.
 #[derive(Debug, thiserror::Error)]
 pub enum IssueError {
     /// It cannot be read where the user keeps it.
     #[error(transparent)]
     Source(#[from] SourceError),
+    /// It needs another secret, which cannot be had.
+    #[error("it needs the secret {secret}: {error}")]
+    Needed {
+        /// The other one's name.
+        secret: String,
+        /// Why.
+        error: Box<IssueError>,
+    },
+    /// It needs another secret, whose value does not do.
+    #[error("the value of the secret {secret}, which it needs, cannot be used: {reason}")]
+    Unusable {
+        /// The other one's name.
+        secret: String,
+        /// Why.
+        reason: String,
+    },
+    /// Whoever was asked did not answer.
+    #[error(transparent)]
+    Fetch(#[from] FetchError),
+    /// The answer has a status that is no success.
+    #[error("{from} answered with status {status}{means}")]
+    Status {
+        /// Who.
+        from: Authority,
+        /// The status.
+        status: u16,
+        /// What follows, as the end of a sentence; may be empty.
+        means: &'static str,
+    },
+    /// The answer gives no value.
+    #[error("the answer of {from} {error}")]
+    Answer {
+        /// Whose.
+        from: Authority,
+        /// Why.
+        error: AnswerError,
+    },
+    /// A token endpoint says no.
+    #[error("{from} refused with {code}{means}")]
+    Refused {
+        /// Who.
+        from: Authority,
+        /// Its word for it, where it is one.
+        code: String,
+        /// What follows, as the end of a sentence; may be empty.
+        means: &'static str,
+    },
+    /// A token endpoint's answer gives no token.
+    #[error("the answer of {from} {error}")]
+    Token {
+        /// Whose.
+        from: Authority,
+        /// Why.
+        error: TokenError,
+    },
+    /// A vault's answer gives no value.
+    #[error("the answer of {from} {error}")]
+    Vault {
+        /// Whose.
+        from: Authority,
+        /// Why.
+        error: VaultError,
+    },
     /// The program is ending.
     #[error("it was not read, since the proxy is ending")]
     Ending,
@@ -113,8 +186,12 @@ impl Reading<'_> {
                 Err(_) => return Err(AnswerError::Expired(When(at))),
             }
         }
-        let by_ttl = self.ttl.map(|ttl| self.now + ttl);
-        Ok(Issued { secret: Secret::new(self.name, raw)?, expires_at: expires_at.into_iter().chain(by_ttl).min() })
+        Ok(Issued { secret: Secret::new(self.name, raw)?, expires_at: expires_at.into_iter().chain(self.ends()).min() })
+    }
+
+    /// When a value ends of which nothing else is said.
+    pub(super) fn ends(&self) -> Option<SystemTime> {
+        self.ttl.map(|ttl| self.now + ttl)
     }
 }
 

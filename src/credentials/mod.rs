@@ -1,16 +1,24 @@
 //! Secrets: where they come from ([`source`]), what gives them ([`issue`]), what keeps them valid ([`renew`]), and how they get
 //! into a request ([`header`]).
 
+pub mod fetch;
 pub mod header;
 pub mod issue;
+pub mod issuers;
 pub mod placeholder;
 pub mod renew;
 pub mod source;
 
 mod command;
+mod file;
+mod oauth;
+mod vault;
 
+pub use fetch::{Fetch, FetchError};
+pub use file::{SecretFile, check_secret_file};
 pub use header::{InjectError, Injector, Used};
 pub use issue::{IssueError, Issued, Issuer, Issuing};
+pub use issuers::{Supply, issuers};
 pub use placeholder::Placeholder;
 pub use renew::Keeper;
-pub use source::{Source, SourceContext, SourceError, SourceIssuer, check_secret_file, read_secret};
+pub use source::{Source, SourceContext, SourceError, SourceIssuer, read_secret};

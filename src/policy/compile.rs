@@ -1,17 +1,16 @@
 //! Files and options → one [`Policy`], or every mistake at once.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::net::IpAddr;
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use crate::types::{Authority, Destination, Host, Scheme};
 
 use super::address::{self, AddressClass};
-use super::binding::{BindingError, Field, HeaderBinding, parse_secret_name};
+use super::binding::{BindingError, Field, HeaderBinding};
 use super::case::Case;
 use super::dialect;
-use super::document::{Document, EGRESS_MODES, NETWORK_MODES, RawBinding, RawSecret};
+use super::document::{Document, EGRESS_MODES, NETWORK_MODES, RawBinding};
 use super::egress::{Cidr, EgressMode, EgressPolicy};
 use super::files::FilePolicy;
 use super::mistake::{At, Collector, Mistakes, Place, Warning, quoted};
@@ -19,6 +18,7 @@ use super::network::{Network, parse_entry};
 use super::options::{self, PolicyOptions};
 use super::rule::Rule;
 use super::rules::RuleSet;
+use super::source::SecretSpec;
 use super::upstream::{self, UpstreamProxy};
 use super::written::Written;
 use super::{Denial, Policy, shadow};
@@ -28,6 +28,7 @@ mod files;
 mod mistral;
 mod passthrough;
 mod rules;
+mod secrets;
 
 /// A policy file's name, which messages show and from whose directory its secret files are counted, and its text.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -59,15 +60,6 @@ pub struct Compiled {
     pub cases: Vec<Case>,
 }
 
-/// Where a secret's value comes from.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SecretSpec {
-    /// Its name.
-    pub name: String,
-    /// Its source.
-    pub source: SecretSource,
-}
-
 /// A variable of the sandbox that is to hold a placeholder.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PlaceholderSpec {
@@ -75,17 +67,6 @@ pub struct PlaceholderSpec {
     pub secret: String,
     /// The variable.
     pub variable: String,
-}
-
-/// A source of a value.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum SecretSource {
-    /// A variable of the launcher's environment.
-    Env(String),
-    /// A file. One that a policy file names is counted from the directory of that file.
-    File(PathBuf),
-    /// The output of a program with its arguments, run without a shell; never empty.
-    Command(Vec<String>),
 }
 
 /// Compiles policy files and the options that add to them. Lists are joined and repeats are harmless; what contradicts
@@ -111,8 +92,9 @@ pub fn load(files: &[NamedText], options: &PolicyOptions) -> Result<Compiled, Mi
     let upstream_proxy = upstream_proxy(&document, &mut mistakes);
     let mistral_apis = mistral::bindings(&mut document, &mut mistakes);
     let placeholders = mistral::placeholders(&document, &mistral_apis, &mut mistakes);
+    let secrets = secrets::secrets(std::mem::take(&mut document.secrets), &document.secret_names, &mut mistakes);
+    secrets::check_proxy_auth(&secrets, &document.proxy_auths, &mut mistakes);
     let bindings = bindings(&document.bindings, mistral_apis, &document.secret_names, &mut mistakes);
-    let secrets = secrets(document.secrets, &mut mistakes);
 
     let ready = std::mem::take(&mut document.ready_passthrough);
     let passthrough = passthrough::passthrough(&document.passthrough, ready, &rules, &bindings, &mut mistakes);
@@ -134,7 +116,8 @@ pub fn load(files: &[NamedText], options: &PolicyOptions) -> Result<Compiled, Mi
     warn_of_bindings(&policy, &bindings, &mut warnings);
     passthrough::warn(&policy, &mut warnings);
     warn_of_look_ups(&document.resolves, &mut warnings);
-    warn_of_secrets(&secrets, &bindings, upstream_proxy.as_ref(), &mut warnings);
+    secrets::warn_of_refresh_tokens(&secrets, &mut warnings);
+    secrets::warn_of_secrets(&secrets, &bindings, upstream_proxy.as_ref(), &mut warnings);
     let unwritten = |place: &Place| matches!(place, Place::File { name, .. } if document.not_warned_of.contains(name));
     warnings.retain(|warning| !unwritten(&warning.place));
     let secrets = secrets.into_values().map(|secret| secret.value).collect();
@@ -249,50 +232,6 @@ fn parse_all<T, E: std::fmt::Display>(
     parsed
 }
 
-type Secrets = BTreeMap<String, At<SecretSpec>>;
-
-fn secrets(raw: Vec<RawSecret>, mistakes: &mut Collector) -> Secrets {
-    let mut secrets = Secrets::new();
-    for RawSecret { name, source, place } in raw {
-        if let Err(error) = parse_secret_name(&name.value) {
-            mistakes.add(&name.place, format!("{} is no name of a secret", quoted(&name.value)), error.to_string());
-        }
-        if let Some((what, hint)) = bad_source(&source) {
-            mistakes.add(&place, what, hint);
-        }
-        match secrets.get(&name.value) {
-            Some(earlier) if earlier.value.source != source => {
-                let what = format!("the secret {} has another source at {}", quoted(&name.value), earlier.place);
-                mistakes.add(&place, what, "keep one of them");
-            }
-            Some(_) => {}
-            None => {
-                let spec = SecretSpec { name: name.value.clone(), source };
-                secrets.insert(name.value, At { value: spec, place });
-            }
-        }
-    }
-    secrets
-}
-
-fn bad_source(source: &SecretSource) -> Option<(String, &'static str)> {
-    match source {
-        SecretSource::Env(name) if name.is_empty() || name.contains(['=', '\0']) => {
-            Some((format!("{} is no name of an environment variable", quoted(name)), "name the variable alone"))
-        }
-        SecretSource::File(path) if path.as_os_str().is_empty() => {
-            Some(("the path of the secret's file is empty".to_owned(), "write the path of the file"))
-        }
-        SecretSource::File(path) if path.components().any(|part| part.as_os_str() == "~") => {
-            Some((format!("`~` is not expanded in {}", quoted(&path.to_string_lossy())), "write the whole path"))
-        }
-        SecretSource::Command(words) if words.first().is_none_or(String::is_empty) => {
-            Some(("the secret's command names no program".to_owned(), "write a program and its arguments"))
-        }
-        SecretSource::Env(_) | SecretSource::File(_) | SecretSource::Command(_) => None,
-    }
-}
-
 fn bindings(
     raw: &[RawBinding],
     ready: Vec<At<HeaderBinding>>,
@@ -400,20 +339,6 @@ fn warn_of_bindings(policy: &Policy, bindings: &[At<HeaderBinding>], warnings: &
 
 fn unused_binding(host: &Authority, but: &str) -> String {
     format!("the network does not permit {host}, and a binding does not either: it is not used{but}")
-}
-
-fn warn_of_secrets(
-    secrets: &Secrets,
-    bindings: &[At<HeaderBinding>],
-    proxy: Option<&UpstreamProxy>,
-    warnings: &mut Vec<Warning>,
-) {
-    let bound = bindings.iter().map(|binding| binding.value.secret_name());
-    let used: BTreeSet<&str> = bound.chain(proxy.and_then(|proxy| proxy.auth.as_deref())).collect();
-    for (name, secret) in secrets.iter().filter(|(name, _)| !used.contains(name.as_str())) {
-        let what = format!("nothing uses the secret {name}");
-        warnings.push(Warning { place: secret.place.clone(), what });
-    }
 }
 
 #[cfg(test)]

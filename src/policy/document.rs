@@ -2,13 +2,12 @@
 //! that one reading shows all of it.
 
 use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use toml::Spanned;
 use toml::de::{DeString, DeTable, DeValue};
 
-use super::compile::{NamedText, SecretSource};
+use super::compile::NamedText;
 use super::lines::Lines;
 use super::mistake::{At, Collector, Place, Warning, did_you_mean, quoted};
 use super::rule::Rule;
@@ -17,11 +16,13 @@ mod bindings;
 mod cases;
 mod files;
 mod rules;
+mod secrets;
 
 pub(super) use bindings::{RawBinding, RawMistralApi};
 pub(super) use cases::RawCase;
 pub(super) use files::RawFiles;
 pub(super) use rules::{RawPorts, RawRule};
+pub(super) use secrets::RawSecret;
 
 /// What one file, or the options, say.
 #[derive(Debug, Default)]
@@ -93,14 +94,6 @@ pub(super) struct RawPlaceholder {
     /// The name of the secret.
     pub(super) secret: At<String>,
     pub(super) variable: At<String>,
-}
-
-/// A secret with its source.
-#[derive(Debug)]
-pub(super) struct RawSecret {
-    pub(super) name: At<String>,
-    pub(super) source: SecretSource,
-    pub(super) place: Place,
 }
 
 pub(super) const NETWORK_MODES: [&str; 3] = ["none", "all", "allow"];
@@ -220,58 +213,6 @@ impl Reader<'_> {
             }
             _ => self.unknown(key, "upstream.", &["proxy", "proxy_auth", "resolve"]),
         }
-    }
-
-    fn secret(&mut self, key: &Key<'_>, value: &Value<'_>) {
-        let name = key.get_ref();
-        self.document.secret_names.insert(name.to_string());
-        let place = self.place(key.span().start);
-        let form = "give one of env = \"VAR\", file = \"PATH\" or command = [\"PROGRAM\", \"ARG\"]";
-        let Some(table) = value.get_ref().as_table() else {
-            return self.wrong_type(value, &format!("secrets.{name}"), "a table with env, file or command");
-        };
-        let mut sources = Vec::new();
-        for (key, value) in table {
-            match &**key.get_ref() {
-                "env" => sources.push(self.string(value, "env").map(|env| SecretSource::Env(env.value))),
-                "file" => sources.push(self.string(value, "file").map(|file| self.secret_file(&file.value))),
-                "command" => {
-                    let words = self.strings(value, "command", "write command = [\"PROGRAM\", \"ARG\"]");
-                    let words: Vec<_> = words.into_iter().map(|word| word.value).collect();
-                    sources.push((!words.is_empty()).then_some(SecretSource::Command(words)));
-                }
-                "placeholders" => {
-                    let variables =
-                        self.strings(value, "placeholders", "without it the sandbox has nothing in its place");
-                    let secret = At { value: name.to_string(), place: place.clone() };
-                    let raw = variables.into_iter().map(|variable| RawPlaceholder { secret: secret.clone(), variable });
-                    self.document.placeholders.extend(raw);
-                }
-                "store" => {
-                    self.unsupported(key, &format!("secrets.{name}.store"));
-                    sources.push(None);
-                }
-                _ => self.unknown(key, &format!("secrets.{name}."), &["env", "file", "command", "placeholders"]),
-            }
-        }
-        match sources.len() {
-            1 => {
-                let name = At { value: name.to_string(), place: place.clone() };
-                let raw = sources.into_iter().flatten().map(|source| RawSecret {
-                    name: name.clone(),
-                    source,
-                    place: place.clone(),
-                });
-                self.document.secrets.extend(raw);
-            }
-            0 => self.mistakes.add(&place, format!("the secret `{name}` has no source"), form),
-            _ => self.mistakes.add(&place, format!("the secret `{name}` has more than one source"), form),
-        }
-    }
-
-    fn secret_file(&self, file: &str) -> SecretSource {
-        let directory = Path::new(&*self.name).parent().map_or_else(PathBuf::new, Path::to_owned);
-        SecretSource::File(directory.join(file))
     }
 
     fn section(&mut self, value: &Value<'_>, name: &str, each: fn(&mut Self, &Key<'_>, &Value<'_>)) {

@@ -30,6 +30,7 @@ pub mod recorded;
 pub mod rule;
 pub mod rules;
 mod shadow;
+pub mod source;
 mod upstream;
 pub mod verdict;
 mod written;
@@ -37,7 +38,7 @@ mod written;
 pub use address::{AddressClass, CheckedAddrs};
 pub use binding::{Accepts, BindingError, HeaderBinding};
 pub use case::Case;
-pub use compile::{Compiled, NamedText, PlaceholderSpec, SecretSource, SecretSpec, load};
+pub use compile::{Compiled, NamedText, PlaceholderSpec, load};
 pub use dialect::{Dialect, GitlabSettings, dialect_of, recommended_directory};
 pub use diff::{More, more};
 pub use egress::{Cidr, CidrError, EgressError, EgressMode, EgressPolicy};
@@ -56,6 +57,9 @@ pub use question::{Question, QuestionError, UrlError};
 pub use recorded::{Before, Fate, Recorded};
 pub use rule::{Action, Rule, RuleState};
 pub use rules::RuleSet;
+pub use source::{
+    ClientAuth, CommandSource, HttpSource, OAuth2Source, OAuthGrant, SecretSource, SecretSpec, VaultSource,
+};
 pub use upstream::{UpstreamProxy, UpstreamProxyError};
 pub use verdict::{Denial, Grant, Permit};
 pub use written::Written;

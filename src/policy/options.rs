@@ -2,10 +2,10 @@
 
 use std::path::PathBuf;
 
-use super::compile::SecretSource;
 use super::dialect::GitlabSettings;
 use super::document::{Document, RawBinding, RawMistralApi, RawPlaceholder, RawSecret};
 use super::mistake::{At, Collector, Place, did_you_mean, quoted};
+use super::source::{CommandSource, SecretSource};
 
 /// What the policy options of `run` and `policy explain` say. They add to the policy files.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -149,7 +149,7 @@ fn secret(option: At<String>, mistakes: &mut Collector) -> Option<RawSecret> {
     let source = match kind {
         "env" => Ok(SecretSource::Env(value.to_owned())),
         "file" => Ok(SecretSource::File(PathBuf::from(value))),
-        "command" => split_command(value).map(SecretSource::Command),
+        "command" => split_command(value).map(|argv| SecretSource::Command(CommandSource::new(argv))),
         "store" => Err(("secrets from a store are not supported by this version".to_owned(), SECRET_FORM.to_owned())),
         _ => {
             let what = format!("{} is not a source", quoted(kind));
@@ -157,7 +157,10 @@ fn secret(option: At<String>, mistakes: &mut Collector) -> Option<RawSecret> {
         }
     };
     match source {
-        Ok(source) => Some(RawSecret { name: At { value: name.to_owned(), place: place.clone() }, source, place }),
+        Ok(source) => {
+            let name = At { value: name.to_owned(), place: place.clone() };
+            Some(RawSecret { name, source, place, needs: Vec::new() })
+        }
         Err((what, hint)) => {
             mistakes.add(&place, what, hint);
             None

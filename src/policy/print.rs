@@ -1,15 +1,17 @@
 //! A policy as a file of our own: what `policy import` prints.
 
 use std::fmt::{Display, Write};
+use std::time::Duration;
 
 use toml::Value;
 
 use super::binding::{Accepts, HeaderBinding};
-use super::compile::{Compiled, SecretSource};
+use super::compile::Compiled;
 use super::egress::EgressMode;
 use super::files::{FileLimits, FilePath, FilePolicy, UnixSockets};
 use super::network::NetworkMode;
 use super::rule::{Action, Rule, Schemes};
+use super::source::{ClientAuth, CommandSource, HttpSource, OAuth2Source, OAuthGrant, SecretSource};
 use super::upstream::UpstreamProxy;
 
 /// The TOML that says what a policy says. Two policies that say the same become the same text, unless `places` asks for a
@@ -66,14 +68,11 @@ pub fn toml(compiled: &Compiled, places: bool) -> String {
         }
     }
     for secret in secrets {
-        let source = match &secret.source {
-            SecretSource::Env(name) => ("env", Some(text(name))),
-            SecretSource::File(path) => ("file", Some(text(path.display()))),
-            SecretSource::Command(words) => ("command", Some(list(words))),
-        };
         let stand_ins = placeholders.iter().filter(|placeholder| placeholder.secret == secret.name);
         let variables: Vec<&str> = stand_ins.map(|placeholder| placeholder.variable.as_str()).collect();
-        table(&mut out, &format!("secrets.{}", secret.name), [source, ("placeholders", some(&variables))]);
+        let [a, b, c, d] = of_source(&secret.source);
+        let keys = [a, b, c, d, ("placeholders", some(&variables))];
+        table(&mut out, &format!("secrets.{}", secret.name), keys);
     }
     out
 }
@@ -152,6 +151,67 @@ fn of_mistral_api(binding: &HeaderBinding) -> [Key; 4] {
         ("secret_name", Some(text(binding.secret_name()))),
         ("ttl_seconds", ttl.map(Value::Integer)),
     ]
+}
+
+/// As many keys as any source has.
+fn of_source(source: &SecretSource) -> [Key; 4] {
+    const NONE: Key = ("", None);
+    let seconds = |time: &Duration| i64::try_from(time.as_secs()).ok().map(Value::Integer);
+    let ttl = |ttl: &Option<Duration>| ("ttl_seconds", ttl.as_ref().and_then(seconds));
+    match source {
+        SecretSource::Env(name) => [("env", Some(text(name))), NONE, NONE, NONE],
+        SecretSource::File(path) => [("file", Some(text(path.display()))), NONE, NONE, NONE],
+        SecretSource::Command(command) => {
+            let timeout = Some(&command.timeout).filter(|timeout| **timeout != CommandSource::TIMEOUT);
+            let timeout = ("timeout_seconds", timeout.and_then(seconds));
+            [("command", Some(list(&command.argv))), timeout, ttl(&command.ttl), NONE]
+        }
+        SecretSource::Http(HttpSource { url, post, bearer, ttl: lives }) => [
+            ("http", Some(text(url.url()))),
+            ("method", post.then(|| text("POST"))),
+            ("bearer", bearer.as_ref().map(text)),
+            ttl(lives),
+        ],
+        SecretSource::OAuth2(oauth) => [("oauth2", Some(inline(of_oauth2(oauth)))), NONE, NONE, NONE],
+        SecretSource::Vault(vault) => {
+            let url = vault.url.url();
+            let (address, path) = url.split_once("/v1/").unwrap_or_default();
+            let keys = [
+                ("address", Some(text(address))),
+                ("path", Some(text(path))),
+                ("field", Some(text(&vault.field))),
+                ("token", Some(text(&vault.token))),
+                ("namespace", vault.namespace.as_ref().map(text)),
+            ];
+            [("vault", Some(inline(keys))), ttl(&vault.ttl), NONE, NONE]
+        }
+    }
+}
+
+fn of_oauth2(oauth: &OAuth2Source) -> [Key; 8] {
+    let (grant, refresh_token) = match &oauth.grant {
+        OAuthGrant::RefreshToken(token) => ("refresh_token", Some(text(token))),
+        OAuthGrant::ClientCredentials => ("client_credentials", None),
+    };
+    let post = match oauth.auth {
+        ClientAuth::Basic => None,
+        ClientAuth::Post => Some(text("post")),
+    };
+    [
+        ("token_url", Some(text(oauth.token_url.url()))),
+        ("grant", Some(text(grant))),
+        ("client_id", Some(text(&oauth.client_id))),
+        ("client_secret", oauth.client_secret.as_ref().map(text)),
+        ("refresh_token", refresh_token),
+        ("scope", oauth.scope.as_ref().map(text)),
+        ("audience", oauth.audience.as_ref().map(text)),
+        ("auth", post),
+    ]
+}
+
+/// A table in one line.
+fn inline<const N: usize>(keys: [Key; N]) -> Value {
+    Value::Table(keys.into_iter().filter_map(|(key, value)| Some((key.to_owned(), value?))).collect())
 }
 
 /// A table with the keys that have a value; none without.
@@ -238,8 +298,29 @@ prefix = "Bearer "
 [secrets.KEY]
 command = ["print", "it's"]
 
+[secrets.LOGIN]
+oauth2 = { audience = "a", auth = "post", client_id = "c", client_secret = "KEY", grant = "refresh_token", refresh_token = "PROXY", scope = "s", token_url = "https://login.example.com/token" }
+
+[secrets.MACHINE]
+oauth2 = { client_id = "c", client_secret = "KEY", grant = "client_credentials", token_url = "https://login.example.com/token" }
+
 [secrets.PROXY]
 env = "PROXY"
+
+[secrets.SERVED]
+http = "https://issuer.example.com/key"
+method = "POST"
+bearer = "KEY"
+ttl_seconds = 600
+
+[secrets.SLOW]
+command = ["print"]
+timeout_seconds = 90
+ttl_seconds = 3600
+
+[secrets.VAULT]
+vault = { address = "https://vault.example.com:8200", field = "f", namespace = "n", path = "secret/data/app", token = "KEY" }
+ttl_seconds = 60
 "#;
 
     #[test]

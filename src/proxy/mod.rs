@@ -7,6 +7,7 @@ pub mod authorize;
 pub mod body;
 pub mod brake;
 pub mod capture;
+pub mod fetch;
 pub mod headers;
 pub mod identity;
 pub mod inject;

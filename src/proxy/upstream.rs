@@ -316,7 +316,7 @@ async fn dial_tcp(
     Err(Refusal::Unreachable { authority: authority.clone(), reason })
 }
 
-/// To a checked address, or to the upstream proxy, and nowhere else.
+/// To a checked address, to the upstream proxy or to one who gives credentials, and nowhere else.
 pub(super) async fn connect_to(peer: SocketAddr) -> std::io::Result<TcpStream> {
     let socket = if peer.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() };
     let stream = socket?.connect(peer).await?;
@@ -324,7 +324,11 @@ pub(super) async fn connect_to(peer: SocketAddr) -> std::io::Result<TcpStream> {
     Ok(stream)
 }
 
-async fn handshake(
+/// Verified TLS with an upstream, or with one who gives credentials.
+///
+/// # Errors
+/// [`Refusal::Unverified`].
+pub(super) async fn handshake(
     upstream: &UpstreamTls,
     alpn: Alpn,
     authority: &Authority,

@@ -26,6 +26,7 @@ mod hidden;
 mod http2;
 mod internet;
 mod isolation;
+mod issuers;
 mod kernels;
 mod learn;
 mod opening;
@@ -95,6 +96,7 @@ const GROUPS: &[(&str, &[Case])] = &[
     ("cli", cli::CASES),
     ("policy_tools", policy_tools::CASES),
     ("secret", secret::CASES),
+    ("issuers", issuers::CASES),
     ("escape", escape::CASES),
     ("surroundings", surroundings::CASES),
     ("kernels", kernels::CASES),

@@ -1,38 +1,38 @@
 //! The secrets of a run, read when the sandbox's pid 1 exists and has a copy of none.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Context, Result, anyhow, bail};
 use tokio::runtime::Builder;
 
 use crate::credentials::header::basic;
-use crate::credentials::{Injector, Keeper, Placeholder, Source, SourceContext, SourceIssuer, read_secret};
+use crate::credentials::{Fetch, Injector, Keeper, Placeholder, SourceContext, Supply, issuers, read_secret};
 use crate::policy::{HeaderBinding, PlaceholderSpec};
 use crate::proxy::upstream_proxy::UpstreamProxy;
 
 use super::opened::Opened;
 
-/// A keeper for every secret that a binding uses, each with its first value: one that cannot be had stops the start.
+/// A keeper for every secret that a binding uses, each with its first value: one that cannot be had stops the start. What these
+/// secrets need in turn is got with them.
 ///
 /// # Errors
 /// The name of the secret, and why there is no value.
-pub fn injector(opened: &Opened) -> Result<Injector> {
-    let policy = &opened.compiled.policy;
-    let used = |name: &str| policy.bindings().iter().any(|binding| binding.secret_name() == name);
+pub fn injector(opened: &Opened, fetch: Option<&Arc<dyn Fetch>>) -> Result<Injector> {
+    let bindings = opened.compiled.policy.bindings();
+    let used: BTreeSet<&str> = bindings.iter().map(HeaderBinding::secret_name).collect();
     let mut keepers = HashMap::new();
-    for (name, source) in opened.sources.iter().filter(|(name, _)| used(name)) {
-        let issuer = SourceIssuer::new(name, Arc::clone(source), context());
-        let of_secret = policy.bindings().iter().filter(|binding| binding.secret_name() == name);
+    for (name, issuer) in issuers(&opened.sources, used, &context(), fetch) {
+        let of_secret = bindings.iter().filter(|binding| binding.secret_name() == name);
         let longest = of_secret.filter_map(HeaderBinding::ttl).min();
-        let keeper = Keeper::new(name, Box::new(issuer), Arc::new(SystemTime::now)).with_longest(longest);
+        let keeper = Keeper::new(&name, Box::new(issuer), Arc::new(SystemTime::now)).with_longest(longest);
         let runtime = Builder::new_current_thread().enable_all().build().context("the system gives no timer")?;
         runtime.block_on(keeper.start()).with_context(|| format!("secret {name}"))?;
-        keepers.insert(name.clone(), Arc::new(keeper));
+        keepers.insert(name, Arc::new(keeper));
     }
     let placeholders = placeholders(opened, &keepers)?;
-    Ok(Injector::new(policy.bindings(), &keepers, placeholders))
+    Ok(Injector::new(bindings, &keepers, placeholders))
 }
 
 /// A stand-in for each variable that is to hold one. It has the form of the value, so that is read first.
@@ -54,11 +54,14 @@ fn placeholders(opened: &Opened, keepers: &HashMap<String, Arc<Keeper>>) -> Resu
 pub fn upstream_proxy(opened: &Opened) -> Result<Option<Arc<UpstreamProxy>>> {
     let Some(proxy) = &opened.compiled.upstream_proxy else { return Ok(None) };
     let named = opened.sources.iter().find(|(name, _)| Some(name) == proxy.auth.as_ref());
-    let authorization = named.map(|(name, source)| authorization(name, source)).transpose()?;
+    let authorization = named.map(|(name, supply)| authorization(name, supply)).transpose()?;
     Ok(Some(Arc::new(UpstreamProxy::new(proxy.authority.clone(), authorization, proxy.looks_up))))
 }
 
-fn authorization(name: &str, source: &Source) -> Result<http::HeaderValue> {
+fn authorization(name: &str, supply: &Supply) -> Result<http::HeaderValue> {
+    let Supply::Read(source) = supply else {
+        bail!("secret {name} is got by a call, which would go through the upstream proxy itself");
+    };
     let issued = read_secret(name, source, &context()).with_context(|| format!("secret {name}"))?;
     basic(&issued.secret).map_err(|error| anyhow!("secret {name}, for the upstream proxy: {error}"))
 }

@@ -4,12 +4,10 @@ use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 use anyhow::{Context, Result, anyhow, ensure};
 
-use crate::credentials::Placeholder;
-use crate::credentials::source::Source;
+use crate::credentials::{Placeholder, Source, Supply};
 use crate::launcher::{self, Around, FilePlan, Identity, Placed, Placeholders, Plan};
 use crate::policy::{Accepts, HeaderBinding, MistralApiBinding};
 use crate::tls::{NamedPem, SandboxCa};
@@ -210,7 +208,7 @@ fn hidden(homes: &Homes<'_>, opened: &Opened, rules: &Rules, place: &Place<'_>) 
     Ok(Hidden { masks: launcher::everywhere(masks, place.mounts), pins, unchanged })
 }
 
-fn behind_secrets(sources: &[(String, Arc<Source>)], place: &Place<'_>, rules: &Rules) -> Result<Vec<PathBuf>> {
+fn behind_secrets(sources: &[(String, Supply)], place: &Place<'_>, rules: &Rules) -> Result<Vec<PathBuf>> {
     let open = match &rules.plan {
         Some(plan) => plan.writable().map(Path::to_owned).collect(),
         None => vec![place.directory.to_owned()],
@@ -220,10 +218,16 @@ fn behind_secrets(sources: &[(String, Arc<Source>)], place: &Place<'_>, rules: &
     let mut masks = Vec::new();
     for (name, source) in sources {
         let context = || format!("secret {name}");
+        let source = match source {
+            Supply::Read(source) => source,
+            Supply::Http(_) | Supply::OAuth2(_) | Supply::Vault(_) => continue,
+        };
         match &**source {
             Source::Env(_) => {}
-            Source::File { path, .. } => masks.push(launcher::guard_secret(path, &bounds).with_context(context)?),
-            Source::Command(argv) => masks.extend(behind_command(argv, place.needed).with_context(context)?),
+            Source::File(file) => masks.push(launcher::guard_secret(file.path(), &bounds).with_context(context)?),
+            Source::Command(command) => {
+                masks.extend(behind_command(&command.argv, place.needed).with_context(context)?)
+            }
         }
     }
     Ok(masks)

@@ -8,8 +8,7 @@ use std::sync::Arc;
 use anyhow::{Context, Result, ensure};
 
 use crate::audit::AuditFile;
-use crate::credentials::check_secret_file;
-use crate::credentials::source::Source;
+use crate::credentials::{SecretFile, Source, Supply, check_secret_file};
 use crate::launcher::{self, Identity, Links, OpenedFile, Purpose, open_file};
 use crate::policy::{Compiled, NamedText, SecretSource};
 use crate::tls::NamedPem;
@@ -29,7 +28,7 @@ pub struct Opened {
     pub compiled: Compiled,
     /// What the policy was made from.
     pub origin: Origin,
-    pub sources: Vec<(String, Arc<Source>)>,
+    pub sources: Vec<(String, Supply)>,
     pub audit: Option<Audit>,
     /// The empty file of `--learn`, and where it is.
     pub learned: Option<(PathBuf, File)>,
@@ -80,13 +79,20 @@ impl Opened {
         let mut sources = Vec::new();
         for secret in &compiled.secrets {
             let source = opener.source(&secret.source).with_context(|| format!("secret {}", secret.name))?;
-            sources.push((secret.name.clone(), Arc::new(source)));
+            sources.push((secret.name.clone(), source));
         }
         let audit = args.audit.as_ref().map(|path| opener.audit(path)).transpose()?;
         let learned = args.learn.as_ref().map(|path| opener.learned(path)).transpose()?;
         let upstream_ca = args.upstream_ca.iter().map(|path| opener.authority(path)).collect::<Result<Vec<_>>>()?;
         let Opener { steering, followed, .. } = opener;
         Ok(Self { compiled, origin, sources, audit, learned, upstream_ca, steering, links: followed })
+    }
+}
+
+impl Opened {
+    /// Whether a secret is got from somebody who is asked for it.
+    pub fn asks_issuers(&self) -> bool {
+        self.compiled.secrets.iter().any(|secret| secret.source.is_remote())
     }
 }
 
@@ -132,20 +138,24 @@ impl Opener {
         Ok(NamedPem { name, bytes })
     }
 
-    fn source(&mut self, source: &SecretSource) -> Result<Source> {
+    fn source(&mut self, source: &SecretSource) -> Result<Supply> {
         Ok(match source {
-            SecretSource::Env(variable) => Source::Env(variable.clone()),
-            SecretSource::Command(argv) => Source::Command(argv.clone()),
-            SecretSource::File(path) => {
-                let opened = open_file(path, Purpose::ReadFile, self.links);
-                let OpenedFile { file, path, links } =
-                    opened.with_context(|| format!("cannot read {}", path.display()))?;
-                check_secret_file(&path, &file, self.uid)?;
-                let path = launcher::opened_as(&path, &file)?;
-                self.followed.extend(links);
-                Source::File { path, file }
-            }
+            SecretSource::Env(variable) => Supply::Read(Arc::new(Source::Env(variable.clone()))),
+            SecretSource::Command(command) => Supply::Read(Arc::new(Source::Command(command.clone()))),
+            SecretSource::File(path) => Supply::Read(Arc::new(self.secret_file(path)?)),
+            SecretSource::Http(source) => Supply::Http(source.clone()),
+            SecretSource::OAuth2(source) => Supply::OAuth2(source.clone()),
+            SecretSource::Vault(source) => Supply::Vault(source.clone()),
         })
+    }
+
+    fn secret_file(&mut self, path: &Path) -> Result<Source> {
+        let opened = open_file(path, Purpose::ReadFile, self.links);
+        let OpenedFile { file, path, links } = opened.with_context(|| format!("cannot read {}", path.display()))?;
+        check_secret_file(&path, &file, self.uid)?;
+        let path = launcher::opened_as(&path, &file)?;
+        self.followed.extend(links);
+        Ok(Source::File(SecretFile::new(path, file)))
     }
 
     /// What is learned steers a later run, so the command must not write it.

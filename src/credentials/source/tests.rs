@@ -1,8 +1,10 @@
-use std::fs;
+use std::fs::{self, File};
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt, chown, symlink};
+use std::path::Path;
 use std::time::{Duration, UNIX_EPOCH};
 
 use super::*;
+use crate::credentials::check_secret_file;
 
 const VALUE: &str = "canary-5f2a";
 
@@ -36,8 +38,12 @@ fn refused<T>(result: Result<T, SourceError>) -> String {
     text
 }
 
+fn shell(script: &str) -> Source {
+    Source::Command(CommandSource::new(["sh", "-c", script].map(str::to_owned).to_vec()))
+}
+
 fn sh(script: &str) -> Result<String, SourceError> {
-    read(&Source::Command(["sh", "-c", script].map(str::to_owned).to_vec()))
+    read(&shell(script))
 }
 
 #[test]
@@ -88,7 +94,7 @@ fn from_a_file_by_descriptor() {
     assert_eq!(real, path, "links are resolved");
     fs::rename(&path, dir.0.join("away")).unwrap();
     fs::write(&path, "another").unwrap();
-    let source = Source::File { path: real, file };
+    let source = Source::File(SecretFile::new(real, file));
     assert_eq!(read(&source).unwrap(), VALUE, "what stands at the path by now does not matter");
     assert_eq!(read(&source).unwrap(), VALUE, "it can be read again");
 }
@@ -120,7 +126,7 @@ fn a_file_with_another_name_is_refused_even_if_it_came_later() {
     let (real, file) = open_secret_file(&path, me()).unwrap();
     fs::hard_link(&path, dir.0.join("other")).unwrap();
     assert!(refused(open_secret_file(&path, me())).contains("has 2 hard links"));
-    assert!(refused(read(&Source::File { path: real, file })).contains("has 2 hard links"));
+    assert!(refused(read(&Source::File(SecretFile::new(real, file)))).contains("has 2 hard links"));
 }
 
 #[test]
@@ -154,7 +160,7 @@ fn a_file_has_a_longest_length() {
     assert!(refused(open_secret_file(&path, me())).contains("more than 65536 bytes"));
     let path = dir.file([&[b'a'; Secret::MAX_LEN][..], b"\r\n"].concat(), 0o600);
     let (path, file) = open_secret_file(&path, me()).unwrap();
-    assert_eq!(read(&Source::File { path, file }).unwrap().len(), Secret::MAX_LEN);
+    assert_eq!(read(&Source::File(SecretFile::new(path, file))).unwrap().len(), Secret::MAX_LEN);
 }
 
 macro_rules! commands {
@@ -209,10 +215,10 @@ fn not_json() -> &'static str {
 #[test]
 fn a_program_that_is_not_there_is_named_without_its_arguments() {
     let argv = ["/nonexistent/program", "canary"].map(str::to_owned).to_vec();
-    let text = refused(read(&Source::Command(argv)));
+    let text = refused(read(&Source::Command(CommandSource::new(argv))));
     assert_eq!(text, "cannot run /nonexistent/program: No such file or directory (os error 2)");
     assert_eq!(
-        refused(read(&Source::Command(Vec::new()))),
+        refused(read(&Source::Command(CommandSource::new(Vec::new())))),
         "the command is empty; it needs a program and its arguments"
     );
 }
@@ -244,11 +250,34 @@ fn a_command_that_takes_too_long_is_killed_with_its_group() {
 async fn an_issuer_reads_its_source_each_time() {
     let dir = Dir::new("issuer");
     let script = format!("echo x >> {0}/count; wc -l < {0}/count", dir.0.display());
-    let source = Source::Command(["sh", "-c", &script].map(str::to_owned).to_vec());
-    let issuer = SourceIssuer::new("K", Arc::new(source), context(me()));
+    let issuer = SourceIssuer::new("K", Arc::new(shell(&script)), context(me()));
     for want in ["1", "2"] {
         let issued = issuer.issue().await.unwrap();
         assert_eq!((issued.secret.name(), issued.secret.expose()), ("K", want.as_bytes()));
         assert_eq!(issued.expires_at, None);
     }
+}
+
+#[test]
+fn a_time_to_live_ends_what_has_no_expiry() {
+    let with_ttl = |script: &str| {
+        let Source::Command(command) = shell(script) else { unreachable!() };
+        let source = Source::Command(CommandSource { ttl: Some(Duration::from_secs(60)), ..command });
+        read_secret("K", &source, &context(me())).unwrap().expires_at
+    };
+    let ends = Some(now() + Duration::from_secs(60));
+    assert_eq!(with_ttl("echo canary"), ends);
+    assert_eq!(with_ttl(r#"echo '{"value": "canary"}'"#), ends);
+    assert_eq!(with_ttl(r#"echo '{"value": "canary", "expires_at": 1800000060.5}'"#), ends);
+    assert_eq!(
+        with_ttl(r#"echo '{"value": "canary", "expires_at": 1800000059}'"#),
+        ends.map(|at| at - Duration::from_secs(1))
+    );
+}
+
+#[test]
+fn a_command_has_its_own_timeout() {
+    let Source::Command(command) = shell("sleep 300") else { unreachable!() };
+    let source = Source::Command(CommandSource { timeout: Duration::from_secs(1), ..command });
+    assert_eq!(refused(read(&source)), "sh gave no answer within 1 s and was killed");
 }

@@ -4,7 +4,8 @@ use super::super::binding::HeaderBinding;
 use super::super::document::{Document, RawMistralApi, RawPlaceholder, RawSecret};
 use super::super::mistake::{At, Collector, quoted};
 use super::super::mistral::{MistralApiBinding, MistralApiError};
-use super::{PlaceholderSpec, SecretSource, declare, undeclared};
+use super::super::source::SecretSource;
+use super::{PlaceholderSpec, declare, undeclared};
 
 /// The bindings to the API. The secret that they use where none is named comes from the variable of that name, unless
 /// something else is declared.
@@ -25,6 +26,7 @@ pub(super) fn bindings(document: &mut Document, mistakes: &mut Collector) -> Vec
             name: At { value: name.to_owned(), place: raw.place.clone() },
             source: SecretSource::Env(MistralApiBinding::KEY_VARIABLE.to_owned()),
             place: raw.place.clone(),
+            needs: Vec::new(),
         });
     }
     made.into_iter().map(|(raw, binding)| At { value: binding.into_binding(), place: raw.place.clone() }).collect()

@@ -3,6 +3,7 @@
 pub mod dns;
 pub mod git;
 pub mod https;
+pub mod issuer;
 pub mod packages;
 pub mod pki;
 pub mod rawtls;
