@@ -14,7 +14,9 @@ use zeroize::Zeroizing;
 use crate::types::{Authority, Secret, SecretError};
 
 use super::fetch::FetchError;
+use super::oauth::TokenError;
 use super::source::SourceError;
+use super::vault::VaultError;
 
 /// The furthest expiry that is believed: what lies further ahead is a mistake of units.
 const FURTHEST: Duration = Duration::from_secs(10 * 366 * 24 * 60 * 60);
@@ -88,6 +90,32 @@ pub enum IssueError {
         from: Authority,
         /// Why.
         error: AnswerError,
+    },
+    /// A token endpoint says no.
+    #[error("{from} refused with {code}{means}")]
+    Refused {
+        /// Who.
+        from: Authority,
+        /// Its word for it, where it is one.
+        code: String,
+        /// What follows, as the end of a sentence; may be empty.
+        means: &'static str,
+    },
+    /// A token endpoint's answer gives no token.
+    #[error("the answer of {from} {error}")]
+    Token {
+        /// Whose.
+        from: Authority,
+        /// Why.
+        error: TokenError,
+    },
+    /// A vault's answer gives no value.
+    #[error("the answer of {from} {error}")]
+    Vault {
+        /// Whose.
+        from: Authority,
+        /// Why.
+        error: VaultError,
     },
     /// The program is ending.
     #[error("it was not read, since the proxy is ending")]

@@ -1,17 +1,19 @@
 //! The issuers of a policy's secrets, put together: some need a value of another one.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
 use http::header::AUTHORIZATION;
 use http::{Method, StatusCode};
 
-use crate::policy::HttpSource;
+use crate::policy::{HttpSource, OAuth2Source, OAuthGrant, VaultSource};
 use crate::types::Secret;
 
 use super::fetch::{Answer, Call, Fetch};
 use super::issue::{IssueError, Issued, Issuer, Issuing, Reading};
+use super::oauth::{OAuthIssuer, Rotating};
 use super::source::{Clock, Source, SourceContext, SourceIssuer};
+use super::vault::VaultIssuer;
 
 /// Where the values of one secret come from, opened.
 pub enum Supply {
@@ -19,6 +21,10 @@ pub enum Supply {
     Read(Arc<Source>),
     /// Asked for.
     Http(HttpSource),
+    /// Asked of a token endpoint.
+    OAuth2(OAuth2Source),
+    /// Read in a vault.
+    Vault(VaultSource),
 }
 
 /// The issuers of these secrets. Each that needs another one asks it anew for every value of its own. A secret that is not
@@ -30,15 +36,18 @@ pub fn issuers<'a>(
     fetch: &Arc<dyn Fetch>,
 ) -> BTreeMap<String, Arc<dyn Issuer>> {
     let supplies = supplies.iter().map(|(name, supply)| (name.as_str(), supply)).collect();
-    let mut maker = Maker { supplies, made: HashMap::new(), context, fetch };
+    let mut maker =
+        Maker { supplies, begun: HashSet::new(), made: HashMap::new(), rotating: HashMap::new(), context, fetch };
     let made = names.into_iter().filter_map(|name| Some((name.to_owned(), maker.make(name)?)));
     made.collect()
 }
 
 struct Maker<'a> {
-    /// Those that no issuer was made of yet.
     supplies: HashMap<&'a str, &'a Supply>,
+    begun: HashSet<&'a str>,
     made: HashMap<&'a str, Arc<dyn Issuer>>,
+    /// By the name of the refresh token.
+    rotating: HashMap<&'a str, Arc<Rotating>>,
     context: &'a SourceContext,
     fetch: &'a Arc<dyn Fetch>,
 }
@@ -48,10 +57,27 @@ impl<'a> Maker<'a> {
         if let Some(made) = self.made.get(name) {
             return Some(Arc::clone(made));
         }
-        let issuer: Arc<dyn Issuer> = match self.supplies.remove(name)? {
+        if !self.begun.insert(name) {
+            return None;
+        }
+        let issuer: Arc<dyn Issuer> = match self.supplies.get(name).copied()? {
             Supply::Read(source) => Arc::new(SourceIssuer::new(name, Arc::clone(source), self.context.clone())),
             Supply::Http(source) => Arc::new(HttpIssuer {
-                bearer: self.need(source.bearer.as_deref())?,
+                bearer: self.need_any(source.bearer.as_deref())?,
+                source: source.clone(),
+                asking: self.asking(name),
+            }),
+            Supply::OAuth2(source) => Arc::new(OAuthIssuer {
+                client_secret: self.need_any(source.client_secret.as_deref())?,
+                refresh_token: match &source.grant {
+                    OAuthGrant::RefreshToken(token) => Some(self.rotating(token)?),
+                    OAuthGrant::ClientCredentials => None,
+                },
+                source: source.clone(),
+                asking: self.asking(name),
+            }),
+            Supply::Vault(source) => Arc::new(VaultIssuer {
+                token: self.need(&source.token)?,
                 source: source.clone(),
                 asking: self.asking(name),
             }),
@@ -60,10 +86,27 @@ impl<'a> Maker<'a> {
         Some(issuer)
     }
 
+    fn need(&mut self, name: &'a str) -> Option<Needed> {
+        Some(Needed { issuer: self.make(name)?, name: name.to_owned() })
+    }
+
     /// `Some(None)` where nothing is needed.
-    fn need(&mut self, name: Option<&'a str>) -> Option<Option<Needed>> {
-        let Some(name) = name else { return Some(None) };
-        Some(Some(Needed { issuer: self.make(name)?, name: name.to_owned() }))
+    fn need_any(&mut self, name: Option<&'a str>) -> Option<Option<Needed>> {
+        name.map_or(Some(None), |name| self.need(name).map(Some))
+    }
+
+    /// Whoever uses one refresh token shares it.
+    fn rotating(&mut self, name: &'a str) -> Option<Arc<Rotating>> {
+        if let Some(rotating) = self.rotating.get(name) {
+            return Some(Arc::clone(rotating));
+        }
+        let source = match self.supplies.get(name).copied()? {
+            Supply::Read(source) => Some(Arc::clone(source)),
+            Supply::Http(_) | Supply::OAuth2(_) | Supply::Vault(_) => None,
+        };
+        let rotating = Arc::new(Rotating::new(self.need(name)?, source));
+        self.rotating.insert(name, Arc::clone(&rotating));
+        Some(rotating)
     }
 
     fn asking(&self, name: &str) -> Asking {
@@ -78,10 +121,20 @@ pub(super) struct Needed {
 }
 
 impl Needed {
+    /// The secret's name.
+    pub(super) fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// A failure of its own.
+    pub(super) fn failed(&self, error: IssueError) -> IssueError {
+        IssueError::Needed { secret: self.name.clone(), error: Box::new(error) }
+    }
+
     pub(super) async fn get(&self) -> Result<Secret, IssueError> {
         match self.issuer.issue().await {
             Ok(issued) => Ok(issued.secret),
-            Err(error) => Err(IssueError::Needed { secret: self.name.clone(), error: Box::new(error) }),
+            Err(error) => Err(self.failed(error)),
         }
     }
 
@@ -145,4 +198,4 @@ pub(super) fn meaning(status: StatusCode) -> &'static str {
 }
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;

@@ -11,12 +11,16 @@ pub mod scrub;
 pub mod source;
 
 mod command;
+mod file;
+mod oauth;
+mod vault;
 
 pub use fetch::{Fetch, FetchError};
+pub use file::{SecretFile, check_secret_file};
 pub use header::{InjectError, Injector, Used};
 pub use issue::{IssueError, Issued, Issuer, Issuing};
 pub use issuers::{Supply, issuers};
 pub use placeholder::Placeholder;
 pub use renew::Keeper;
 pub use scrub::{Scrubber, Watch};
-pub use source::{Source, SourceContext, SourceError, SourceIssuer, check_secret_file, read_secret};
+pub use source::{Source, SourceContext, SourceError, SourceIssuer, read_secret};

@@ -1,11 +1,9 @@
 //! Reading a secret from where the user keeps it. No error holds a value, or any part of one.
 
 use std::ffi::OsString;
-use std::fs::File;
 use std::io;
 use std::os::unix::ffi::OsStringExt;
-use std::os::unix::fs::{FileExt, MetadataExt};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::SystemTime;
 
@@ -15,6 +13,7 @@ use crate::policy::CommandSource;
 use crate::types::{Secret, SecretError};
 
 use super::command;
+use super::file::SecretFile;
 use super::issue::{AnswerError, IssueError, Issued, Issuer, Issuing, Reading};
 
 /// The most that a file or command may give, in bytes: the longest value and a final CRLF.
@@ -25,15 +24,34 @@ pub(super) const MAX_RAW: usize = Secret::MAX_LEN + 2;
 pub enum Source {
     /// In an environment variable of the proxy's own process.
     Env(String),
-    /// In a file, opened and checked by [`check_secret_file`] before anything untrusted ran; the path is for messages.
-    File {
-        /// The path, links resolved.
-        path: PathBuf,
-        /// The open file.
-        file: File,
-    },
+    /// In a file.
+    File(SecretFile),
     /// On the standard output of a command.
     Command(CommandSource),
+}
+
+impl Source {
+    /// Whether what would be opened now is what was.
+    ///
+    /// # Errors
+    /// [`SourceError::FileReplaced`].
+    pub(super) fn check_in_place(&self) -> Result<(), SourceError> {
+        match self {
+            Self::File(file) => file.check_in_place(),
+            Self::Env(_) | Self::Command(_) => Ok(()),
+        }
+    }
+
+    /// Has a new value take the place of the old one.
+    ///
+    /// # Errors
+    /// Why it is not there, for a person.
+    pub(super) fn replace(&self, value: &[u8]) -> Result<(), String> {
+        match self {
+            Self::File(file) => file.replace(value).map_err(|error| error.to_string()),
+            Self::Env(_) | Self::Command(_) => Err("its source takes none".to_owned()),
+        }
+    }
 }
 
 /// What reading a secret depends on besides the source.
@@ -91,6 +109,9 @@ pub enum SourceError {
         /// How many names it has.
         links: u64,
     },
+    /// Something else stands at its path by now.
+    #[error("{} was replaced since it was opened; start again", .0.display())]
+    FileReplaced(PathBuf),
     /// No program is named.
     #[error("the command is empty; it needs a program and its arguments")]
     CommandEmpty,
@@ -149,7 +170,7 @@ pub fn read_secret(name: &str, source: &Source, context: &SourceContext) -> Resu
             let value = (context.read_env)(variable).ok_or_else(|| SourceError::EnvMissing(variable.clone()))?;
             Zeroizing::new(value.into_vec())
         }
-        Source::File { path, file } => read_file(path, file, context.uid)?,
+        Source::File(file) => file.read(context.uid)?,
         Source::Command(command) => return from_command(name, command, context),
     };
     Ok(Issued { secret: Secret::new(name, raw)?, expires_at: None })
@@ -177,45 +198,6 @@ impl Issuer for SourceIssuer {
             Ok(reading.await.map_err(|_| IssueError::Ending)??)
         })
     }
-}
-
-/// Checks an open file that is to hold a secret. `path` is where it is, for messages; `uid` is who has to own it, unless root
-/// does.
-///
-/// # Errors
-/// [`SourceError`] when it is not a regular file with one name that only its owner may use, or is too long.
-pub fn check_secret_file(path: &Path, file: &File, uid: u32) -> Result<(), SourceError> {
-    check_file(path, file, uid).map(drop)
-}
-
-/// The length, if the file may hold a secret.
-fn check_file(path: &Path, file: &File, uid: u32) -> Result<usize, SourceError> {
-    let metadata = file.metadata().map_err(|error| SourceError::File { path: path.to_owned(), error })?;
-    let path = || path.to_owned();
-    if !metadata.is_file() {
-        return Err(SourceError::FileKind(path()));
-    }
-    if metadata.mode() & 0o077 != 0 {
-        return Err(SourceError::FileMode { path: path(), mode: metadata.mode() & 0o7777 });
-    }
-    if metadata.uid() != uid && metadata.uid() != 0 {
-        return Err(SourceError::FileOwner { path: path(), owner: metadata.uid() });
-    }
-    if metadata.nlink() != 1 {
-        return Err(SourceError::FileLinks { path: path(), links: metadata.nlink() });
-    }
-    match usize::try_from(metadata.len()) {
-        Ok(length) if length <= MAX_RAW => Ok(length),
-        Ok(_) | Err(_) => Err(SourceError::TooLong(path().display().to_string())),
-    }
-}
-
-/// Checked again, since a name may have been added after it was opened.
-fn read_file(path: &Path, file: &File, uid: u32) -> Result<Zeroizing<Vec<u8>>, SourceError> {
-    let length = check_file(path, file, uid)?;
-    let mut raw = Zeroizing::new(vec![0; length]);
-    file.read_exact_at(&mut raw, 0).map_err(|error| SourceError::File { path: path.to_owned(), error })?;
-    Ok(raw)
 }
 
 fn from_command(name: &str, source: &CommandSource, context: &SourceContext) -> Result<Issued, SourceError> {

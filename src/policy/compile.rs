@@ -115,6 +115,7 @@ pub fn load(files: &[NamedText], options: &PolicyOptions) -> Result<Compiled, Mi
     bindings::warn(&policy, &bindings, &mut warnings);
     passthrough::warn(&policy, &mut warnings);
     warn_of_look_ups(&document.resolves, &mut warnings);
+    secrets::warn_of_refresh_tokens(&secrets, &mut warnings);
     secrets::warn_of_secrets(&secrets, &bindings, upstream_proxy.as_ref(), &mut warnings);
     let unwritten = |place: &Place| matches!(place, Place::File { name, .. } if document.not_warned_of.contains(name));
     warnings.retain(|warning| !unwritten(&warning.place));

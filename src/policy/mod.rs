@@ -57,7 +57,9 @@ pub use question::{Question, QuestionError, UrlError};
 pub use recorded::{Before, Fate, Recorded};
 pub use rule::{Action, Rule, RuleState};
 pub use rules::RuleSet;
-pub use source::{CommandSource, HttpSource, SecretSource, SecretSpec};
+pub use source::{
+    ClientAuth, CommandSource, HttpSource, OAuth2Source, OAuthGrant, SecretSource, SecretSpec, VaultSource,
+};
 pub use upstream::{UpstreamProxy, UpstreamProxyError};
 pub use verdict::{Denial, Grant, Permit};
 pub use written::Written;

@@ -11,7 +11,7 @@ use super::egress::EgressMode;
 use super::files::{FileLimits, FilePath, FilePolicy, UnixSockets};
 use super::network::NetworkMode;
 use super::rule::{Action, Rule, Schemes};
-use super::source::{CommandSource, HttpSource, SecretSource};
+use super::source::{ClientAuth, CommandSource, HttpSource, OAuth2Source, OAuthGrant, SecretSource};
 use super::upstream::UpstreamProxy;
 
 /// The TOML that says what a policy says. Two policies that say the same become the same text, unless `places` asks for a
@@ -71,7 +71,8 @@ pub fn toml(compiled: &Compiled, places: bool) -> String {
         let stand_ins = placeholders.iter().filter(|placeholder| placeholder.secret == secret.name);
         let variables: Vec<&str> = stand_ins.map(|placeholder| placeholder.variable.as_str()).collect();
         let [a, b, c, d] = of_source(&secret.source);
-        table(&mut out, &format!("secrets.{}", secret.name), [a, b, c, d, ("placeholders", some(&variables))]);
+        let keys = [a, b, c, d, ("placeholders", some(&variables))];
+        table(&mut out, &format!("secrets.{}", secret.name), keys);
     }
     out
 }
@@ -172,7 +173,46 @@ fn of_source(source: &SecretSource) -> [Key; 4] {
             ("bearer", bearer.as_ref().map(text)),
             ttl(lives),
         ],
+        SecretSource::OAuth2(oauth) => [("oauth2", Some(inline(of_oauth2(oauth)))), NONE, NONE, NONE],
+        SecretSource::Vault(vault) => {
+            let url = vault.url.url();
+            let (address, path) = url.split_once("/v1/").unwrap_or_default();
+            let keys = [
+                ("address", Some(text(address))),
+                ("path", Some(text(path))),
+                ("field", Some(text(&vault.field))),
+                ("token", Some(text(&vault.token))),
+                ("namespace", vault.namespace.as_ref().map(text)),
+            ];
+            [("vault", Some(inline(keys))), ttl(&vault.ttl), NONE, NONE]
+        }
     }
+}
+
+fn of_oauth2(oauth: &OAuth2Source) -> [Key; 8] {
+    let (grant, refresh_token) = match &oauth.grant {
+        OAuthGrant::RefreshToken(token) => ("refresh_token", Some(text(token))),
+        OAuthGrant::ClientCredentials => ("client_credentials", None),
+    };
+    let post = match oauth.auth {
+        ClientAuth::Basic => None,
+        ClientAuth::Post => Some(text("post")),
+    };
+    [
+        ("token_url", Some(text(oauth.token_url.url()))),
+        ("grant", Some(text(grant))),
+        ("client_id", Some(text(&oauth.client_id))),
+        ("client_secret", oauth.client_secret.as_ref().map(text)),
+        ("refresh_token", refresh_token),
+        ("scope", oauth.scope.as_ref().map(text)),
+        ("audience", oauth.audience.as_ref().map(text)),
+        ("auth", post),
+    ]
+}
+
+/// A table in one line.
+fn inline<const N: usize>(keys: [Key; N]) -> Value {
+    Value::Table(keys.into_iter().filter_map(|(key, value)| Some((key.to_owned(), value?))).collect())
 }
 
 /// A table with the keys that have a value; none without.
@@ -260,6 +300,12 @@ scrub = false
 [secrets.KEY]
 command = ["print", "it's"]
 
+[secrets.LOGIN]
+oauth2 = { audience = "a", auth = "post", client_id = "c", client_secret = "KEY", grant = "refresh_token", refresh_token = "PROXY", scope = "s", token_url = "https://login.example.com/token" }
+
+[secrets.MACHINE]
+oauth2 = { client_id = "c", client_secret = "KEY", grant = "client_credentials", token_url = "https://login.example.com/token" }
+
 [secrets.PROXY]
 env = "PROXY"
 
@@ -273,6 +319,10 @@ ttl_seconds = 600
 command = ["print"]
 timeout_seconds = 90
 ttl_seconds = 3600
+
+[secrets.VAULT]
+vault = { address = "https://vault.example.com:8200", field = "f", namespace = "n", path = "secret/data/app", token = "KEY" }
+ttl_seconds = 60
 "#;
 
     #[test]

@@ -26,6 +26,10 @@ pub enum SecretSource {
     Command(CommandSource),
     /// The answer of a service.
     Http(HttpSource),
+    /// An access token of OAuth 2.0.
+    OAuth2(OAuth2Source),
+    /// A field of a secret in HashiCorp Vault or OpenBao.
+    Vault(VaultSource),
 }
 
 /// The output of a program, which is run without a shell.
@@ -62,12 +66,72 @@ pub struct HttpSource {
     pub ttl: Option<Duration>,
 }
 
+/// An access token of OAuth 2.0 (RFC 6749).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OAuth2Source {
+    /// The token endpoint.
+    pub token_url: Endpoint,
+    /// What it is asked with.
+    pub grant: OAuthGrant,
+    /// The client's name there.
+    pub client_id: String,
+    /// The secret that proves it.
+    pub client_secret: Option<String>,
+    /// The scope that is asked for.
+    pub scope: Option<String>,
+    /// Whom the token is for, where the server wants to know.
+    pub audience: Option<String>,
+    /// How the client's secret is sent.
+    pub auth: ClientAuth,
+}
+
+/// What a token endpoint is asked with.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum OAuthGrant {
+    /// A refresh token: the name of the secret that holds it.
+    RefreshToken(String),
+    /// The client's own credentials.
+    ClientCredentials,
+}
+
+/// How a client's secret is sent (RFC 6749 section 2.3.1).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ClientAuth {
+    /// HTTP Basic.
+    Basic,
+    /// In the body.
+    Post,
+}
+
+/// A field of a secret in a key-value engine of version 2.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct VaultSource {
+    /// Where it is read: the address, `/v1/` and the path.
+    pub url: Endpoint,
+    /// The field.
+    pub field: String,
+    /// The secret that holds the token.
+    pub token: String,
+    /// The namespace, where there is one.
+    pub namespace: Option<String>,
+    /// How long its value is good for at most.
+    pub ttl: Option<Duration>,
+}
+
 impl SecretSource {
     /// The names of the secrets that it needs itself.
     pub fn needs(&self) -> Vec<&str> {
         match self {
             Self::Env(_) | Self::File(_) | Self::Command(_) => Vec::new(),
             Self::Http(http) => http.bearer.as_deref().into_iter().collect(),
+            Self::OAuth2(oauth) => {
+                let refresh_token = match &oauth.grant {
+                    OAuthGrant::RefreshToken(secret) => Some(secret.as_str()),
+                    OAuthGrant::ClientCredentials => None,
+                };
+                refresh_token.into_iter().chain(oauth.client_secret.as_deref()).collect()
+            }
+            Self::Vault(vault) => vec![vault.token.as_str()],
         }
     }
 
@@ -75,7 +139,7 @@ impl SecretSource {
     pub fn is_remote(&self) -> bool {
         match self {
             Self::Env(_) | Self::File(_) | Self::Command(_) => false,
-            Self::Http(_) => true,
+            Self::Http(_) | Self::OAuth2(_) | Self::Vault(_) => true,
         }
     }
 }
@@ -87,6 +151,8 @@ impl fmt::Display for SecretSource {
             Self::File(path) => write!(f, "the file {}", path.display()),
             Self::Command(command) => write!(f, "the command {}", command.argv.first().map_or("", String::as_str)),
             Self::Http(http) => write!(f, "{}", http.url),
+            Self::OAuth2(oauth) => write!(f, "the token endpoint of {}", oauth.token_url),
+            Self::Vault(vault) => write!(f, "the vault at {}", vault.url),
         }
     }
 }

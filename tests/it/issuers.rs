@@ -1,6 +1,8 @@
-//! Credentials that are asked for: of a command, of a service. What goes wrong stops the start, by its name.
+//! Credentials that are asked for: of a command, a service, a token endpoint, a vault. What goes wrong stops the start, by its name.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::PathBuf;
 
 use crate::cases;
 use crate::internet::internet;
@@ -17,6 +19,11 @@ cases![
     a_service_that_goes_on_and_on_is_cut_off,
     a_service_of_this_host_may_be_plain,
     what_nothing_uses_is_not_read,
+    oauth2_goes_on_with_the_new_refresh_token,
+    a_new_refresh_token_that_cannot_be_written_is_warned_of,
+    oauth2_that_is_refused_says_why,
+    a_vault_is_read,
+    a_vault_that_refuses_stops_the_start,
 ];
 
 /// A run with a policy file outside of what the sandbox sees: `host` is permitted, and gets the secret `KEY`.
@@ -139,4 +146,109 @@ fn what_nothing_uses_is_not_read() {
     );
     gives(run(host, &secrets).env("KEY", "canary-unused"), host, "canary-unused");
     assert!(!marker.exists());
+}
+
+/// A file of the user's own, in a directory of its own outside of what the sandbox sees.
+fn private_file(run: &Run, text: &str) -> PathBuf {
+    let path = run.outside().join("private").join("token");
+    fs::create_dir(path.parent().unwrap()).unwrap();
+    fs::write(&path, text).unwrap();
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
+    path
+}
+
+/// A token endpoint that takes the newest refresh token alone, and gives a new one each time.
+fn token_endpoint(name: &str, address: &str) -> Issuer {
+    internet().dns.set(name, &[address]);
+    Issuer::start(&format!("{address}:443"), |number, asked| {
+        let newest = format!("refresh_token=canary-refresh-{number}&");
+        if !asked.body.contains(&newest) {
+            return (400, r#"{"error":"invalid_grant"}"#.to_owned());
+        }
+        let token = format!(
+            r#"{{"access_token":"canary-access-{number}","token_type":"bearer","expires_in":3600,"refresh_token":"canary-refresh-{}"}}"#,
+            number + 1
+        );
+        (200, token)
+    })
+}
+
+const OAUTH2: &str = "[secrets.KEY]\noauth2 = { token_url = \"https://NAME/token\", grant = \"refresh_token\", client_id = \"client\", \
+                      client_secret = \"S\", auth = \"post\", refresh_token = \"R\", scope = \"read\" }\n[secrets.S]\nenv = \"S\"\n";
+
+/// Three runs, each with what the one before has left in the file; from inside the file is not to be found, nor what was left
+/// beside it.
+fn oauth2_goes_on_with_the_new_refresh_token() {
+    need("curl", "curl");
+    let endpoint = token_endpoint("rotating.issuer.test", "11.22.44.188");
+    let secrets = format!("{}[secrets.R]\nfile = \"private/token\"\n", OAUTH2.replace("NAME", "rotating.issuer.test"));
+    let mut left = "canary-refresh-0\n".to_owned();
+    for number in 0..3 {
+        let host = format!("rotating{number}.issuers.allowed.test");
+        let run = run(&host, &secrets).env("S", "canary-client");
+        let file = private_file(&run, &left);
+        let script = format!(
+            "curl -sSf https://{host}/status/200; ls -la {0}; cat {0}/* {0}/.*; env",
+            file.parent().unwrap().display()
+        );
+        let output = run.script(&format!("{script}; true")).run();
+        output.expect_code(0).expect_stdout("status 200");
+        assert!(!format!("{output:?}").contains("canary"), "{output:#?}");
+        assert_eq!(internet().web.requests(&host)[0].header("x-key"), [format!("canary-access-{number}")]);
+        left = fs::read_to_string(&file).unwrap();
+        assert_eq!(left, format!("canary-refresh-{}\n", number + 1));
+        assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o7777, 0o600);
+    }
+    let body = "grant_type=refresh_token&refresh_token=canary-refresh-0&scope=read&client_id=client&client_secret=canary-client";
+    assert_eq!((endpoint.asked()[0].line.as_str(), endpoint.asked()[0].body.as_str()), ("POST /token", body));
+    assert_eq!(endpoint.asked().len(), 3);
+}
+
+fn a_new_refresh_token_that_cannot_be_written_is_warned_of() {
+    token_endpoint("memory.issuer.test", "11.22.44.189");
+    let host = "memory.issuers.allowed.test";
+    let secrets = format!("{}[secrets.R]\nenv = \"R\"\n", OAUTH2.replace("NAME", "memory.issuer.test"));
+    let run = run(host, &secrets).env("S", "canary-client").env("R", "canary-refresh-0");
+    let output = run.script(&format!("curl -sSf https://{host}/status/200")).run();
+    output
+        .expect_code(0)
+        .expect_stderr("cannot be written back to the variable R: it is kept in memory and lost at the end");
+}
+
+fn oauth2_that_is_refused_says_why() {
+    let endpoint = token_endpoint("refused.issuer.test", "11.22.44.172");
+    let secrets = format!("{}[secrets.R]\nfile = \"private/token\"\n", OAUTH2.replace("NAME", "refused.issuer.test"));
+    let run = run("refused.issuers.allowed.test", &secrets).env("S", "canary-client");
+    let file = private_file(&run, "canary-stale");
+    let said = "secret KEY: refused.issuer.test refused with invalid_grant: the refresh token has ended";
+    refuses(run, &[said]);
+    assert_eq!(endpoint.asked().len(), 1);
+    assert_eq!(fs::read_to_string(file).unwrap(), "canary-stale");
+}
+
+const VAULT: &str = "[secrets.KEY]\nvault = { address = \"https://NAME:8200\", path = \"secret/data/app\", field = \"key\", token = \"T\", \
+                     namespace = \"team\" }\n[secrets.T]\nenv = \"T\"\n";
+
+fn a_vault_is_read() {
+    internet().dns.set("vault.issuer.test", &["11.22.44.173"]);
+    let answer =
+        r#"{"lease_duration":0,"data":{"data":{"key":"canary-vault"},"metadata":{"destroyed":false,"version":2}}}"#;
+    let vault = Issuer::start("11.22.44.173:8200", move |_, _| (200, answer.to_owned()));
+    let host = "vault.issuers.allowed.test";
+    gives(run(host, &VAULT.replace("NAME", "vault.issuer.test")).env("T", "canary-token"), host, "canary-vault");
+    let asked = &vault.asked()[0];
+    assert_eq!(asked.line, "GET /v1/secret/data/app");
+    for header in ["x-vault-token: canary-token", "x-vault-namespace: team", "x-vault-request: true"] {
+        assert!(asked.headers.iter().any(|had| had == header), "{asked:#?}");
+    }
+}
+
+fn a_vault_that_refuses_stops_the_start() {
+    internet().dns.set("closed.issuer.test", &["11.22.44.174"]);
+    Issuer::start("11.22.44.174:8200", |_, _| (403, r#"{"errors":["permission denied"]}"#.to_owned()));
+    let run = run("closed.issuers.allowed.test", &VAULT.replace("NAME", "closed.issuer.test")).env("T", "canary-token");
+    refuses(
+        run,
+        &["secret KEY: closed.issuer.test:8200 answered with status 403: the token has ended, or its policies"],
+    );
 }

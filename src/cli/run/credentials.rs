@@ -36,18 +36,18 @@ impl Outward {
         let upstream_tls = Arc::new(UpstreamTls::new(&opened.upstream_ca, &|name| std::env::var_os(name))?);
         let upstream_proxy = upstream_proxy(opened)?;
         let fetch = OperatorFetch::new(nameservers.to_vec(), Arc::clone(&upstream_tls), upstream_proxy.clone());
-        let injector = injector(opened, Arc::new(fetch))?;
+        let injector = injector(opened, &(Arc::new(fetch) as Arc<dyn Fetch>))?;
         Ok(Self { upstream_tls, upstream_proxy, injector })
     }
 }
 
 /// A keeper for every secret that a binding uses, each with its first value: one that cannot be had stops the start. What these
 /// secrets need in turn is got with them.
-fn injector(opened: &Opened, fetch: Arc<dyn Fetch>) -> Result<Injector> {
+fn injector(opened: &Opened, fetch: &Arc<dyn Fetch>) -> Result<Injector> {
     let bindings = opened.compiled.policy.bindings();
     let used: BTreeSet<&str> = bindings.iter().map(HeaderBinding::secret_name).collect();
     let mut keepers = HashMap::new();
-    for (name, issuer) in issuers(&opened.sources, used, &context(), &fetch) {
+    for (name, issuer) in issuers(&opened.sources, used, &context(), fetch) {
         let of_secret = bindings.iter().filter(|binding| binding.secret_name() == name);
         let longest = of_secret.filter_map(HeaderBinding::ttl).min();
         let keeper = Keeper::new(&name, Box::new(issuer), Arc::new(SystemTime::now)).with_longest(longest);

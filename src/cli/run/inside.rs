@@ -220,11 +220,11 @@ fn behind_secrets(sources: &[(String, Supply)], place: &Place<'_>, rules: &Rules
         let context = || format!("secret {name}");
         let source = match source {
             Supply::Read(source) => source,
-            Supply::Http(_) => continue,
+            Supply::Http(_) | Supply::OAuth2(_) | Supply::Vault(_) => continue,
         };
         match &**source {
             Source::Env(_) => {}
-            Source::File { path, .. } => masks.push(launcher::guard_secret(path, &bounds).with_context(context)?),
+            Source::File(file) => masks.push(launcher::guard_secret(file.path(), &bounds).with_context(context)?),
             Source::Command(command) => {
                 masks.extend(behind_command(&command.argv, place.needed).with_context(context)?)
             }

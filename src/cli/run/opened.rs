@@ -8,7 +8,7 @@ use std::sync::Arc;
 use anyhow::{Context, Result, ensure};
 
 use crate::audit::AuditFile;
-use crate::credentials::{Source, Supply, check_secret_file};
+use crate::credentials::{SecretFile, Source, Supply, check_secret_file};
 use crate::launcher::{self, Identity, Links, OpenedFile, Purpose, open_file};
 use crate::policy::{Compiled, NamedText, SecretSource};
 use crate::tls::NamedPem;
@@ -137,6 +137,8 @@ impl Opener {
             SecretSource::Command(command) => Supply::Read(Arc::new(Source::Command(command.clone()))),
             SecretSource::File(path) => Supply::Read(Arc::new(self.secret_file(path)?)),
             SecretSource::Http(source) => Supply::Http(source.clone()),
+            SecretSource::OAuth2(source) => Supply::OAuth2(source.clone()),
+            SecretSource::Vault(source) => Supply::Vault(source.clone()),
         })
     }
 
@@ -146,7 +148,7 @@ impl Opener {
         check_secret_file(&path, &file, self.uid)?;
         let path = launcher::opened_as(&path, &file)?;
         self.followed.extend(links);
-        Ok(Source::File { path, file })
+        Ok(Source::File(SecretFile::new(path, file)))
     }
 
     /// What is learned steers a later run, so the command must not write it.

@@ -53,9 +53,13 @@ impl Fetch for Script {
     }
 }
 
+pub fn me() -> u32 {
+    nix::unistd::geteuid().as_raw()
+}
+
 pub fn context() -> SourceContext {
     let read_env = |name: &str| name.strip_prefix("IS_").map(Into::into);
-    SourceContext { read_env, uid: nix::unistd::geteuid().as_raw(), now: Arc::new(|| at(NOW)) }
+    SourceContext { read_env, uid: me(), now: Arc::new(|| at(NOW)) }
 }
 
 /// A secret whose value is what follows `IS_`.

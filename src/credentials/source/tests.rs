@@ -1,8 +1,10 @@
-use std::fs;
+use std::fs::{self, File};
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt, chown, symlink};
+use std::path::Path;
 use std::time::{Duration, UNIX_EPOCH};
 
 use super::*;
+use crate::credentials::check_secret_file;
 
 const VALUE: &str = "canary-5f2a";
 
@@ -92,7 +94,7 @@ fn from_a_file_by_descriptor() {
     assert_eq!(real, path, "links are resolved");
     fs::rename(&path, dir.0.join("away")).unwrap();
     fs::write(&path, "another").unwrap();
-    let source = Source::File { path: real, file };
+    let source = Source::File(SecretFile::new(real, file));
     assert_eq!(read(&source).unwrap(), VALUE, "what stands at the path by now does not matter");
     assert_eq!(read(&source).unwrap(), VALUE, "it can be read again");
 }
@@ -124,7 +126,7 @@ fn a_file_with_another_name_is_refused_even_if_it_came_later() {
     let (real, file) = open_secret_file(&path, me()).unwrap();
     fs::hard_link(&path, dir.0.join("other")).unwrap();
     assert!(refused(open_secret_file(&path, me())).contains("has 2 hard links"));
-    assert!(refused(read(&Source::File { path: real, file })).contains("has 2 hard links"));
+    assert!(refused(read(&Source::File(SecretFile::new(real, file)))).contains("has 2 hard links"));
 }
 
 #[test]
@@ -158,7 +160,7 @@ fn a_file_has_a_longest_length() {
     assert!(refused(open_secret_file(&path, me())).contains("more than 65536 bytes"));
     let path = dir.file([&[b'a'; Secret::MAX_LEN][..], b"\r\n"].concat(), 0o600);
     let (path, file) = open_secret_file(&path, me()).unwrap();
-    assert_eq!(read(&Source::File { path, file }).unwrap().len(), Secret::MAX_LEN);
+    assert_eq!(read(&Source::File(SecretFile::new(path, file))).unwrap().len(), Secret::MAX_LEN);
 }
 
 macro_rules! commands {

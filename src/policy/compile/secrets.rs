@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::super::binding::{HeaderBinding, parse_secret_name};
 use super::super::document::RawSecret;
 use super::super::mistake::{At, Collector, Warning, quoted};
-use super::super::source::{SecretSource, SecretSpec};
+use super::super::source::{OAuth2Source, OAuthGrant, SecretSource, SecretSpec};
 use super::super::upstream::UpstreamProxy;
 use super::{declare, undeclared};
 
@@ -75,7 +75,8 @@ fn bad_source(source: &SecretSource) -> Option<(String, &'static str)> {
         SecretSource::Command(command) if command.argv.first().is_none_or(String::is_empty) => {
             Some(("the secret's command names no program".to_owned(), "write a program and its arguments"))
         }
-        SecretSource::Env(_) | SecretSource::File(_) | SecretSource::Command(_) | SecretSource::Http(_) => None,
+        SecretSource::Env(_) | SecretSource::File(_) | SecretSource::Command(_) => None,
+        SecretSource::Http(_) | SecretSource::OAuth2(_) | SecretSource::Vault(_) => None,
     }
 }
 
@@ -86,6 +87,25 @@ pub(super) fn check_proxy_auth(secrets: &Secrets, auths: &[At<String>], mistakes
             let what =
                 format!("the secret {} is got by a call, which would go through this proxy", quoted(&auth.value));
             mistakes.add(&auth.place, what, "name a secret with env, file or command");
+        }
+    }
+}
+
+/// A server may give a new refresh token for each that it takes.
+pub(super) fn warn_of_refresh_tokens(secrets: &Secrets, warnings: &mut Vec<Warning>) {
+    for (name, secret) in secrets {
+        let SecretSource::OAuth2(OAuth2Source { grant: OAuthGrant::RefreshToken(token), .. }) = &secret.value.source
+        else {
+            continue;
+        };
+        let Some(kept) = secrets.get(token) else { continue };
+        if !matches!(kept.value.source, SecretSource::File(_)) {
+            let what = format!(
+                "a new refresh token that comes for {name} cannot be written back to {}: it is kept in memory and lost at the end; \
+                 a file takes it",
+                kept.value.source
+            );
+            warnings.push(Warning { place: secret.place.clone(), what });
         }
     }
 }

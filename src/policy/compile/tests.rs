@@ -96,9 +96,9 @@ mistakes! {
     undeclared_secret: "[[header_bindings]]\nhost = \"a.test\"\nheader = \"X\"\nsecret_name = \"K\"" => [
         "dir/p.toml:4:15: the secret \"K\" is not declared\n  hint: add [secrets.K] to the file, or --secret K=env:K"];
     secret_without_source: "[secrets.K]" => [
-        "dir/p.toml:1:10: the secret `K` has no source\n  hint: give one of env = \"VAR\", file = \"PATH\", command = [\"PROGRAM\", \"ARG\"] or http = \"https://…\""];
+        "dir/p.toml:1:10: the secret `K` has no source\n  hint: give one of env = \"VAR\", file = \"PATH\", command = [\"PROGRAM\", \"ARG\"], http = \"https://…\", oauth2 = {…} or vault = {…}"];
     secret_with_two_sources: "[secrets.K]\nenv = \"K\"\nfile = \"k\"" => [
-        "dir/p.toml:1:10: the secret `K` has more than one source\n  hint: give one of env = \"VAR\", file = \"PATH\", command = [\"PROGRAM\", \"ARG\"] or http = \"https://…\""];
+        "dir/p.toml:1:10: the secret `K` has more than one source\n  hint: give one of env = \"VAR\", file = \"PATH\", command = [\"PROGRAM\", \"ARG\"], http = \"https://…\", oauth2 = {…} or vault = {…}"];
     secret_from_store: "[secrets.K]\nstore = \"k\"" => [
         "dir/p.toml:2:1: `secrets.K.store` is not supported by this version\n  hint: take it out; a policy is never followed in part"];
     secret_with_bad_name: "[secrets.\"a b\"]\nenv = \"K\"" => [

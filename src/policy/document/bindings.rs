@@ -83,7 +83,7 @@ impl Reader<'_> {
                 "kind" => {}
                 "host" => raw.host = self.string(value, "host"),
                 "secret_name" => raw.secret_name = self.string(value, "secret_name"),
-                "ttl_seconds" => raw.ttl = self.seconds(value, "ttl_seconds", MistralApiBinding::MAX_TTL),
+                "ttl_seconds" => raw.ttl = self.bounded_seconds(value, "ttl_seconds", MistralApiBinding::MAX_TTL),
                 "run_as" => raw.run_as = self.string(value, "run_as"),
                 _ => self.unknown(key, "header_bindings.", &["kind", "host", "secret_name", "ttl_seconds", "run_as"]),
             }
