@@ -10,6 +10,7 @@ mod address;
 mod authority;
 mod bindings;
 mod bounds;
+mod canary;
 mod carveouts;
 mod cli;
 mod clients;
@@ -99,6 +100,7 @@ const GROUPS: &[(&str, &[Case])] = &[
     ("cli", cli::CASES),
     ("policy_tools", policy_tools::CASES),
     ("secret", secret::CASES),
+    ("canary", canary::CASES),
     ("issuers", issuers::CASES),
     ("scrub", scrub::CASES),
     ("escape", escape::CASES),

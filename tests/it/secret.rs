@@ -51,8 +51,9 @@ fn forms(secret: &str) -> Vec<String> {
     [secret.to_owned(), hex, percent].into_iter().chain(shifted).collect()
 }
 
+/// Panics where a secret stands in some bytes, in any of its forms.
 #[track_caller]
-fn assert_absent(secret: &str, place: &str, bytes: &[u8]) {
+pub fn assert_absent(secret: &str, place: &str, bytes: &[u8]) {
     for form in forms(secret) {
         let finder = memchr::memmem::find(bytes, form.as_bytes());
         assert!(finder.is_none(), "{place} holds {form:?} at {finder:?} of {} bytes", bytes.len());
