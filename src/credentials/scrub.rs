@@ -26,6 +26,7 @@ const WINDOW: usize = 255;
 pub struct Scrubber {
     forms: Vec<Form>,
     window: usize,
+    longest: usize,
     steps: Zeroizing<Vec<u8>>,
 }
 
@@ -33,9 +34,6 @@ struct Form {
     bytes: Zeroizing<Vec<u8>>,
     /// The last two bytes of its first window.
     block: usize,
-    /// For each length of a prefix, the longest shorter prefix that it ends with (Knuth, Morris and Pratt). Of a value that
-    /// repeats itself this shows how.
-    borders: Zeroizing<Vec<u32>>,
 }
 
 /// Where something was found, as offsets.
@@ -49,6 +47,7 @@ impl Scrubber {
             spellings::add(secret.expose(), &mut texts);
         }
         let window = texts.iter().map(|text| text.len()).min().unwrap_or(WINDOW).min(WINDOW);
+        let longest = texts.iter().map(|text| text.len()).max().unwrap_or(0);
         let mut steps = Zeroizing::new(vec![u8::try_from(window.saturating_sub(1)).unwrap_or(u8::MAX).max(1); 1 << 16]);
         let mut forms = Vec::with_capacity(texts.len());
         for text in texts {
@@ -57,9 +56,9 @@ impl Scrubber {
                 *step = (*step).min(u8::try_from(window - 2 - at).unwrap_or(u8::MAX));
             }
             let block = if window < 2 { 0 } else { block(text[window - 2], text[window - 1]) };
-            forms.push(Form { block, borders: borders(&text), bytes: text });
+            forms.push(Form { block, bytes: text });
         }
-        Self { forms, window, steps }
+        Self { forms, window, longest, steps }
     }
 
     /// Masks what is found in a whole text; false when there was nothing.
@@ -99,27 +98,6 @@ impl Scrubber {
 
 fn block(first: u8, second: u8) -> usize {
     usize::from(first) << 8 | usize::from(second)
-}
-
-fn borders(text: &[u8]) -> Zeroizing<Vec<u32>> {
-    let mut borders = Zeroizing::new(vec![0_u32; text.len()]);
-    for at in 1..text.len() {
-        borders[at] = advance(text, &borders, borders[at - 1], text[at]);
-    }
-    borders
-}
-
-/// How long a prefix the text ends with behind one more byte, when it ended with one of `length` bytes before.
-fn advance(form: &[u8], borders: &[u32], mut length: u32, byte: u8) -> u32 {
-    loop {
-        if form.get(length as usize) == Some(&byte) {
-            return length + 1;
-        }
-        if length == 0 {
-            return 0;
-        }
-        length = borders[length as usize - 1];
-    }
 }
 
 impl fmt::Debug for Scrubber {
@@ -167,8 +145,11 @@ impl Watch {
     }
 }
 
-/// A text that comes in pieces. What may be the beginning of something is held back, and nothing else: never more than the
-/// longest spelling.
+/// A text that comes in pieces. Its end is held back, since a value may begin there: as much of it as is shorter than the longest
+/// spelling, and stands behind the last control character, which no spelling holds. So lines, and events, never wait.
+///
+/// Whether it looks like the beginning of a value makes no difference. If it did, whoever can choose a text could tell from the
+/// sizes of what arrives how the value begins, and find it out character by character.
 pub struct Stream {
     values: Arc<Watch>,
     scrubber: Arc<Scrubber>,
@@ -176,16 +157,13 @@ pub struct Stream {
     held: Zeroizing<Vec<u8>>,
     /// So many bytes of it are the end of something that was found.
     owed: usize,
-    /// How much of each spelling the text so far ends with.
-    begun: Zeroizing<Vec<u32>>,
 }
 
 impl Stream {
     /// At the beginning of a text.
     pub fn new(values: Arc<Watch>) -> Self {
         let scrubber = values.current();
-        let begun = Zeroizing::new(vec![0; scrubber.forms.len()]);
-        Self { values, scrubber, held: Zeroizing::default(), owed: 0, begun }
+        Self { values, scrubber, held: Zeroizing::default(), owed: 0 }
     }
 
     /// Takes the next piece, and gives what is ready: the very same bytes where nothing is found or held.
@@ -193,8 +171,8 @@ impl Stream {
         if piece.is_empty() {
             return piece;
         }
-        self.renew();
-        let keep = self.follow(&piece);
+        self.scrubber = self.values.current();
+        let keep = self.keep(&piece);
         if self.held.is_empty() {
             let found = self.scrubber.find(&piece);
             let cut = piece.len() - keep;
@@ -228,13 +206,12 @@ impl Stream {
         if self.held.is_empty() {
             return Bytes::new();
         }
-        self.renew();
+        self.scrubber = self.values.current();
         let mut rest = self.held.to_vec();
         self.scrubber.mask_in_place(&mut rest);
         rest[..self.owed].fill(MASK);
         self.held.zeroize();
         self.owed = 0;
-        self.begun.fill(0);
         rest.into()
     }
 
@@ -243,36 +220,14 @@ impl Stream {
         self.held.len()
     }
 
-    /// Looks for new values from here on: no answer can have held them before.
-    fn renew(&mut self) {
-        let current = self.values.current();
-        if !Arc::ptr_eq(&current, &self.scrubber) {
-            self.begun = Zeroizing::new(vec![0; current.forms.len()]);
-            self.scrubber = current;
-            let held = std::mem::take(&mut self.held);
-            self.follow(&held);
-            self.held = held;
-        }
-    }
-
-    /// Follows each spelling through one more piece: how many bytes at the end may be the beginning of something.
-    fn follow(&mut self, piece: &[u8]) -> usize {
-        let mut longest = 0;
-        for (form, begun) in self.scrubber.forms.iter().zip(self.begun.iter_mut()) {
-            // A beginning is shorter than the whole, so what stands further before does not matter.
-            let most = form.bytes.len() - 1;
-            let (last, mut length) =
-                if piece.len() < most { (piece, *begun) } else { (&piece[piece.len() - most..], 0) };
-            for byte in last {
-                length = advance(&form.bytes, &form.borders, length, *byte);
-            }
-            if length as usize == form.bytes.len() {
-                length = form.borders[length as usize - 1];
-            }
-            *begun = length;
-            longest = longest.max(length as usize);
-        }
-        longest
+    /// How many bytes at the end are to be held behind one more piece. None of those that are held is a control character.
+    fn keep(&self, piece: &[u8]) -> usize {
+        let is_control = |byte: &u8| *byte < b' ' && *byte != b'\t';
+        let open = match piece.iter().rposition(is_control) {
+            Some(at) => piece.len() - at - 1,
+            None => self.held.len() + piece.len(),
+        };
+        open.min(self.scrubber.longest.saturating_sub(1))
     }
 }
 

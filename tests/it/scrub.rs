@@ -17,6 +17,7 @@ cases![
     a_websocket_shows_nothing_and_never_waits,
     an_extension_of_websocket_is_refused,
     grpc_messages_are_masked_and_keep_their_lengths,
+    a_renewed_value_is_masked_in_what_is_under_way,
     hosts_without_a_binding_are_left_alone,
     a_binding_may_be_excepted,
     bindings_of_one_secret_agree,
@@ -288,6 +289,39 @@ for cut in 1, 4, 1000:
     check("trailers", dict(got["trailers"]), {"grpc-status": "0", "x-trailer": masked(f"t {KEY}")})
 "#;
     script(Run::new(), "grpc.scrub.allowed.test", code);
+}
+
+/// An answer that began before a renewal does not show the value that came with it, nor the one before it.
+fn a_renewed_value_is_masked_in_what_is_under_way() {
+    let host = "renewed.scrub.allowed.test";
+    let code = r#"
+HOST = "renewed.scrub.allowed.test"
+ONE, TWO = (f"canary-of-renewal-{number}" for number in (1, 2))
+stream = tls(HOST)
+stream.sendall(f"GET /mirror-events?id={HOST} HTTP/1.1\r\nHost: {HOST}\r\n\r\n".encode())
+read_head(stream)
+def shown(text):
+    with tls(HOST) as other:
+        head = [f"POST /send?id={HOST} HTTP/1.1", f"Host: {HOST}", f"Content-Length: {len(text)}"]
+        check("sent", request(other, head, text.encode()).status, 204)
+    got = read_exactly(stream, chunk_size(stream))
+    read_exactly(stream, 2)
+    return got.decode()
+stars = "*" * len(ONE)
+check("before", shown(f"{ONE} {TWO}\n"), f"{stars} {TWO}\n")
+check("refused", request(tls(HOST), ["GET /status/401 HTTP/1.1", f"Host: {HOST}"]).status, 401)
+for _ in range(500):
+    if shown(f"{TWO}\n") == f"{stars}\n":
+        break
+check("after", shown(f"{ONE} {TWO}\n"), f"{stars} {stars}\n")
+"#;
+    let run = Run::new().allow(host).bind(&format!("{host} X-Key: {{KEY}}"));
+    let issuer = run.outside().join("issuer");
+    std::fs::create_dir_all(&issuer).unwrap();
+    let asked = issuer.join("asked").display().to_string();
+    let print = format!("echo x >> {asked}; printf canary-of-renewal-%s $(wc -l < {asked})");
+    let run = run.arg("--secret").arg(&format!("KEY=command:sh -c '{print}'"));
+    run.wire(code).run().expect_code(0);
 }
 
 /// Byte for byte: its codings, parts and extensions are its own affair.

@@ -103,29 +103,37 @@ fn several_values_that_overlap_are_masked_whole() {
 }
 
 #[test]
-fn only_what_may_begin_something_is_held() {
+fn lines_never_wait() {
     let mut stream = stream(&scrubber(&[KEY.as_bytes()]));
-    for (piece, held) in [
-        ("data: {\"text\": \"hello\"}\n\n", 0),
-        ("data: the key is sk-", 3),
-        ("liv", 6),
-        ("ing\n\n", 0),
-        ("s", 1),
-        ("s", 1),
-        ("k-live_9f/3+Q", 14),
-        ("=", 0),
-    ] {
-        let before = stream.held();
-        let ready = stream.push(piece.into());
-        assert_eq!((ready.len(), stream.held()), (before + piece.len() - held, held), "{piece}");
+    for piece in ["data: {\"text\": \"hello\"}\n\n", "data: sk-live_9f/3+Q=\n\n", "data: sk-\r\n", "\0\x01"] {
+        assert_eq!((stream.push(piece.into()).len(), stream.held()), (piece.len(), 0), "{piece}");
+    }
+    assert_eq!(stream.push("\na\tb".into()), "\n");
+}
+
+/// What is held must not tell how the value begins.
+#[test]
+fn what_is_held_does_not_depend_on_the_value() {
+    let scrubber = scrubber(&[KEY.as_bytes()]);
+    let sizes = |text: &[u8], pieces: usize| -> Vec<(usize, usize)> {
+        let mut stream = stream(&scrubber);
+        text.chunks(pieces).map(|piece| (stream.push(Bytes::copy_from_slice(piece)).len(), stream.held())).collect()
+    };
+    let text = |end: &str| ["x".repeat(300).as_bytes(), end.as_bytes(), "y".repeat(300).as_bytes()].concat();
+    for length in 1..=KEY.len() {
+        for pieces in [1, 7, 100, 300 + length] {
+            let (right, wrong) = (text(&KEY[..length]), text(&"z".repeat(length)));
+            assert_eq!(sizes(&right, pieces), sizes(&wrong, pieces), "{length} characters in pieces of {pieces}");
+        }
     }
 }
 
 #[test]
 fn what_holds_nothing_is_passed_on_and_not_copied() {
     let mut stream = stream(&scrubber(&[KEY.as_bytes()]));
-    let piece = Bytes::from_static(b"nothing here, but an s");
-    assert_eq!(stream.push(piece.clone()).as_ptr(), piece.as_ptr());
+    let piece = Bytes::from_static(b"nothing here\nbut an s");
+    let ready = stream.push(piece.clone());
+    assert_eq!((ready.as_ptr(), ready.len()), (piece.as_ptr(), 13));
 }
 
 #[test]
@@ -152,11 +160,11 @@ fn the_longest_value_is_found_in_small_pieces() {
 #[test]
 fn values_may_change_in_the_middle() {
     let mut stream = stream(&scrubber(&[b"first-1"]));
-    assert_eq!(stream.push("a second-2 first-1 fir".into()), "a second-2 ******* ");
-    stream.values.made.lock().unwrap().scrubber = scrubber(&[b"second-2", b"first-1", b"fire"]);
-    assert_eq!(stream.push("e second-2 first-1 sec".into()), "**** ******** ******* ");
+    assert_eq!(stream.push("a second-2 first-1\nsec".into()), "a second-2 *******\n");
+    stream.values.made.lock().unwrap().scrubber = scrubber(&[b"second-2", b"first-1"]);
+    assert_eq!(stream.push("ond-2 first-1\nsec".into()), "******** *******\n");
     stream.values.made.lock().unwrap().scrubber = scrubber(&[b"third-3"]);
-    assert_eq!(stream.push("ond-2 third-3".into()), "second-2 *******");
+    assert_eq!(stream.push("ond-2 third-3\n".into()), "second-2 *******\n");
     assert!(stream.finish().is_empty());
 }
 
@@ -186,9 +194,16 @@ fn pieces_give_what_the_whole_gives() {
         random % bound
     };
     for round in 0..4000 {
-        let letters = 1 + below(4);
-        let mut word = |most: u64| -> Vec<u8> { (0..=below(most)).map(|_| b"ab%2"[below(letters) as usize]).collect() };
-        let values: Vec<Vec<u8>> = (0..1 + round % 3).map(|_| word(7)).collect();
+        let letters = 1 + below(5);
+        let mut word =
+            |most: u64| -> Vec<u8> { (0..=below(most)).map(|_| b"ab%2\n"[below(letters) as usize]).collect() };
+        let mut value = || loop {
+            let word = word(7);
+            if !word.contains(&b'\n') {
+                break word;
+            }
+        };
+        let values: Vec<Vec<u8>> = (0..1 + round % 3).map(|_| value()).collect();
         let scrubber = scrubber(&values.iter().map(Vec::as_slice).collect::<Vec<_>>());
         let text = word(60);
         let mut cuts: Vec<usize> = (0..below(6)).map(|_| below(text.len() as u64 + 1) as usize).collect();

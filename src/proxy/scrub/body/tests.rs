@@ -107,7 +107,7 @@ fn the_length_that_is_left_is_known_without_a_coding_alone() {
     let (rest, none) = (SizeHint::with_exact(10), SizeHint::with_exact(0));
     let mut plain = filter(&[]);
     assert_eq!((plain.size_hint(&rest).exact(), plain.is_empty()), (Some(10), true));
-    plain.feed(Bytes::from_static(b"123 canary"));
+    plain.feed(Bytes::from_static(b"123\ncanary"));
     assert_eq!(plain.size_hint(&rest).exact(), Some(20));
     assert!(plain.next_frame().unwrap().is_some());
     assert_eq!((plain.size_hint(&rest).exact(), plain.is_empty()), (Some(16), false));
