@@ -135,6 +135,26 @@ impl SecretSource {
         }
     }
 
+    /// How long one of its values is used, as the end of a sentence about it. `longest` is a binding's own bound.
+    pub fn life(&self, longest: Option<Duration>) -> String {
+        let (is_told, ttl) = match self {
+            Self::Env(_) | Self::File(_) => (false, None),
+            Self::Command(command) => (true, command.ttl),
+            Self::Http(http) => (true, http.ttl),
+            Self::OAuth2(_) => (true, None),
+            Self::Vault(vault) => (true, vault.ttl),
+        };
+        let bound = ttl.into_iter().chain(longest).min().map(|bound| bound.as_secs());
+        match (is_told, bound) {
+            (false, None) => "as long as the command runs".to_owned(),
+            (false, Some(seconds)) => format!("for {seconds} seconds, and read anew ahead of that"),
+            (true, None) => "until the end that its answer tells, and renewed ahead of it".to_owned(),
+            (true, Some(seconds)) => {
+                format!("for {seconds} seconds at most, or until the end that its answer tells, and renewed ahead of it")
+            }
+        }
+    }
+
     /// Whether it asks somebody on the network.
     pub fn is_remote(&self) -> bool {
         match self {
