@@ -1,18 +1,18 @@
 //! OAuth 2.0 (RFC 6749): access tokens for a refresh token (section 6) or for the client's own credentials (section 4.4).
 
 use std::sync::Arc;
+use std::time::{Duration, SystemTime};
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use http::header::{AUTHORIZATION, CONTENT_TYPE, HeaderValue};
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
-use std::time::{Duration, SystemTime};
 use tokio::sync::Mutex;
 use zeroize::Zeroizing;
 
 use crate::policy::{ClientAuth, OAuth2Source, OAuthGrant};
-use crate::types::Secret;
+use crate::types::{Authority, Secret};
 
 use super::fetch::{Answer, Call};
 use super::issue::{AnswerError, IssueError, Issued, Issuer, Issuing, Reading, hidden};
@@ -194,7 +194,7 @@ struct Refused {
     error: String,
 }
 
-fn refused(from: crate::types::Authority, error: &str) -> IssueError {
+fn refused(from: Authority, error: &str) -> IssueError {
     let means = match error {
         "invalid_grant" => ": the refresh token has ended, was revoked, or was used before; log in anew",
         "invalid_client" => ": check client_id, the secret that client_secret names, and auth (basic or post)",

@@ -1,12 +1,12 @@
 //! HashiCorp Vault and OpenBao: one field of a secret in a key-value engine of version 2.
 
+use std::collections::HashMap;
 use std::time::Duration;
 
 use http::StatusCode;
 use http::header::{HeaderName, HeaderValue};
 use serde::Deserialize;
 use serde_json::value::RawValue;
-use std::collections::HashMap;
 use zeroize::Zeroizing;
 
 use crate::policy::VaultSource;
