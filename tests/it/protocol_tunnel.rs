@@ -21,8 +21,9 @@ cases![
 fn websockets_pass_unaltered() {
     internet().dns.set("greets.test", &["11.22.44.111"]);
     let switching = "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n";
-    let greeting = format!("{switching}Sec-WebSocket-Accept: unlikely\r\n\r\n\u{1}\u{5}hello");
-    let greets = RawTls::start("11.22.44.111:443", vec![Step::ReadHead, Step::Send(greeting.into()), Step::Drain]);
+    let greeting = format!("{switching}Sec-WebSocket-Accept: unlikely\r\n\r\n");
+    let greeting = [greeting.as_bytes(), b"\x81\x05hello"].concat();
+    let greets = RawTls::start("11.22.44.111:443", vec![Step::ReadHead, Step::Send(greeting), Step::Drain]);
     let script = r#"
 import os
 def shake(host, *more):
@@ -46,7 +47,7 @@ def echo():
 def greeted():
     stream, answer = shake("greets.test")
     check("an accept is not mended", answer.field("sec-websocket-accept"), "unlikely")
-    check("a frame with the 101", read_exactly(stream, 7), b"\1\5hello")
+    check("a frame with the 101", read_exactly(stream, 7), b"\x81\5hello")
     stream.sendall(b"GET / is no request here\r\n\r\n")
 attempt("echo", echo)
 attempt("greeted", greeted)
