@@ -146,7 +146,7 @@ fn unusable_values_are_named_with_their_place() {
         ("--nameserver", "1.2.3.4:x", "not an address"),
         ("--keep-env", "A=b", "the name alone"),
         ("--keep-env", "", "the name alone"),
-        ("--upstream-ca", "/dev/zero", "8 MiB"),
+        ("--upstream-ca", "/dev/zero", "is not a file"),
         ("--audit", "/", "cannot open"),
     ] {
         let run = Run::bare();
