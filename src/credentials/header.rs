@@ -1,71 +1,60 @@
-//! Putting secrets into the headers of requests that the policy gave bindings to.
+//! Putting secrets into requests that the policy gave bindings to.
 
 use std::collections::HashMap;
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use bytes::Bytes;
 use http::header::{HeaderMap, HeaderName, HeaderValue};
+use http::request::Parts;
 use zeroize::Zeroizing;
 
-use crate::policy::{Accepts, HeaderBinding};
+use crate::policy::Binding;
 use crate::types::{Authority, Secret};
 
+use super::place::{Bound, Taken};
 use super::placeholder::{self, Placeholder};
-use super::renew::{Keeper, Live};
+use super::renew::Keeper;
 use super::scrub::Watch;
 
-/// The header values of a policy's bindings, made once for each value of a credential. They are marked sensitive, so that
-/// HPACK never puts them into a table and `Debug` does not show them, and are wiped when the last of the requests that carry
-/// them is gone.
+/// The credentials of a policy's bindings. Header values are made once for each value of a credential, and marked sensitive, so
+/// that HPACK never puts them into a table and `Debug` does not show them. Whatever holds a value is wiped when the last of the
+/// requests that carry it is gone.
 ///
 /// Its functions take indexes into the bindings it was made from, and panic at any other: a request must not go on without
-/// the header that it was to have.
+/// the credential that it was to have.
 pub struct Injector {
     bound: Vec<Bound>,
     placeholders: Vec<Placeholder>,
     searched: HashMap<Authority, Arc<Watch>>,
 }
 
-struct Bound {
-    binding: HeaderBinding,
-    /// `None` where no secret of that name is configured.
-    keeper: Option<Arc<Keeper>>,
-    made: Mutex<Option<Made>>,
-}
-
-/// The header for one value of the credential.
-struct Made {
-    generation: u64,
-    header: Result<HeaderValue, String>,
-}
-
 /// Why a request does not get its credentials. `Display` is what the sandbox may read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum InjectError {
     /// It needs a secret that cannot be had.
-    #[error("the secret {secret}, which {host} needs in the header {header}, cannot be had")]
+    #[error("the secret {secret}, which {host} needs in {place}, cannot be had")]
     Unavailable {
         /// The host of the binding.
         host: Authority,
-        /// The header it would set.
-        header: HeaderName,
-        /// The name of the secret it takes.
+        /// The place it would set, such as `the header authorization`.
+        place: String,
+        /// The name of the secret.
         secret: String,
         /// Why it cannot be had, for the operator.
         reason: String,
     },
     /// It brings a credential of its own where only the placeholder is taken.
     #[error(
-        "{host} takes the placeholder of {secret} in the header {header}, and nothing else: use the key that the environment holds"
+        "{host} takes the placeholder of {secret} in {place}, and nothing else: use the key that the environment holds"
     )]
     NotPlaceholder {
         /// The host of the binding.
         host: Authority,
-        /// The header it owns.
-        header: HeaderName,
+        /// The place it owns.
+        place: String,
         /// The name of the secret.
         secret: String,
     },
@@ -85,7 +74,7 @@ pub enum InjectError {
 
 /// The credentials that one request has got.
 #[derive(Debug, Default)]
-pub struct Used(Vec<(Arc<Keeper>, Arc<Live>)>);
+pub struct Used(Vec<Taken>);
 
 impl Used {
     /// The upstream has refused them.
@@ -97,16 +86,8 @@ impl Used {
 impl Injector {
     /// Prepares the bindings, in their order; `keepers` by the name of the secret. One that is missing fails the requests that
     /// need it and no others. `placeholders` are what the sandbox holds in place of some of them.
-    pub fn new(
-        bindings: &[HeaderBinding],
-        keepers: &HashMap<String, Arc<Keeper>>,
-        placeholders: Vec<Placeholder>,
-    ) -> Self {
-        let bound = bindings.iter().map(|binding| Bound {
-            binding: binding.clone(),
-            keeper: keepers.get(binding.secret_name()).cloned(),
-            made: Mutex::default(),
-        });
+    pub fn new(bindings: &[Binding], keepers: &HashMap<String, Arc<Keeper>>, placeholders: Vec<Placeholder>) -> Self {
+        let bound = bindings.iter().map(|binding| Bound::new(binding.clone(), |name| keepers.get(name).cloned()));
         let searched = searched(bindings, keepers);
         Self { bound: bound.collect(), placeholders, searched }
     }
@@ -122,56 +103,50 @@ impl Injector {
         &self.placeholders
     }
 
-    /// Sets the headers of the bindings at these indexes, each exactly once, in place of whatever the client sent under that
-    /// name in any spelling. Hop-by-hop headers are to be gone before, or a client could name ours in `Connection`. Waits
+    /// Puts the credentials of the bindings at these indexes into a request, each exactly once, in place of whatever the client
+    /// sent there in any spelling. Hop-by-hop headers are to be gone before, or a client could name ours in `Connection`. Waits
     /// where a credential has ended and is being renewed. To be called for every request, also one without bindings: a
     /// placeholder stands in no other header.
     ///
     /// # Errors
     /// [`InjectError`]; the request must not go on then.
-    pub async fn apply(&self, indexes: &[usize], headers: &mut HeaderMap) -> Result<Used, InjectError> {
+    pub async fn apply(&self, indexes: &[usize], head: &mut Parts) -> Result<Used, InjectError> {
         let mut ready = Vec::with_capacity(indexes.len());
-        let mut used = Vec::with_capacity(indexes.len());
         for bound in self.at(indexes) {
-            let stand_in = self.placeholders.iter().filter(|known| known.secret() == bound.binding.secret_name());
-            if let Some((value, keeper, live)) = bound.value(headers, stand_in).await? {
-                ready.push((bound.binding.header().clone(), value));
-                used.push((keeper, live));
+            if let Some(piece) = bound.piece(head, self.stand_ins(bound)).await? {
+                ready.push((bound, piece));
             }
         }
-        self.strip_bound(indexes, headers);
-        if let Some((placeholder, header)) = placeholder::misplaced(&self.placeholders, headers) {
+        self.at(indexes).try_for_each(|bound| bound.strip(head))?;
+        if let Some((placeholder, header)) = placeholder::misplaced(&self.placeholders, &head.headers) {
             let (secret, variable) = (placeholder.secret().to_owned(), placeholder.variable().to_owned());
             return Err(InjectError::Misplaced { header, secret, variable });
         }
-        headers.extend(ready);
+        let mut used = Vec::with_capacity(ready.len());
+        for (bound, piece) in ready {
+            used.extend(piece.taken.iter().cloned());
+            bound.put(head, piece, self.stand_ins(bound))?;
+        }
         Ok(Used(used))
     }
 
-    /// Takes out of trailers what a client sent under the header of one of these bindings, and what holds a placeholder.
+    /// Takes out of trailers what a client sent in the place of one of these bindings, and what holds a placeholder.
     pub fn strip(&self, indexes: &[usize], trailers: &mut HeaderMap) {
-        self.strip_bound(indexes, trailers);
+        self.at(indexes).for_each(|bound| bound.strip_trailers(trailers));
         while let Some((_, header)) = placeholder::misplaced(&self.placeholders, trailers) {
             trailers.remove(header);
         }
     }
 
-    /// Takes away what a client sent under the header of one of these bindings, in every spelling that some server takes for
-    /// the same: CGI and what descends from it fold `-`, `_` and, in PHP, `.` into one.
-    fn strip_bound(&self, indexes: &[usize], headers: &mut HeaderMap) {
-        for bound in self.at(indexes) {
-            let header = bound.binding.header();
-            headers.remove(header);
-            while let Some(alike) = headers.keys().find(|name| looks_like(name, header)).cloned() {
-                headers.remove(alike);
-            }
-        }
+    /// What stands for the secret of a binding.
+    fn stand_ins<'a>(&'a self, bound: &'a Bound) -> impl Iterator<Item = &'a Placeholder> + Clone {
+        self.placeholders.iter().filter(|known| known.secret() == bound.binding.secret_name())
     }
 
     /// Those of the bindings, each once. They are to be kept valid.
     pub fn keepers(&self) -> Vec<Arc<Keeper>> {
         let mut keepers = Vec::<Arc<Keeper>>::new();
-        for keeper in self.bound.iter().filter_map(|bound| bound.keeper.as_ref()) {
+        for keeper in self.bound.iter().flat_map(|bound| bound.keepers.iter().flatten()) {
             if !keepers.iter().any(|known| Arc::ptr_eq(known, keeper)) {
                 keepers.push(Arc::clone(keeper));
             }
@@ -184,81 +159,17 @@ impl Injector {
     }
 }
 
-impl Bound {
-    /// The header to set, if any, for a request with these headers; `stand_ins` are the placeholders of the secret.
-    async fn value<'a>(
-        &self,
-        headers: &HeaderMap,
-        mut stand_ins: impl Iterator<Item = &'a Placeholder> + Clone,
-    ) -> Result<Option<(HeaderValue, Arc<Keeper>, Arc<Live>)>, InjectError> {
-        let sent: Vec<&HeaderValue> = headers.get_all(self.binding.header()).iter().collect();
-        match (self.binding.accepts(), &sent[..]) {
-            (Accepts::Anything, _) => {}
-            (Accepts::PlaceholderOnly, []) => return Ok(None),
-            (Accepts::PlaceholderOnly, [sent]) if stand_ins.clone().any(|known| self.carries(sent, known)) => {}
-            (Accepts::PlaceholderOnly, _) => {
-                let (host, header, secret) = self.named();
-                return Err(InjectError::NotPlaceholder { host, header, secret });
-            }
-        }
-        let keeper = self.keeper.clone().ok_or_else(|| self.unavailable("no secret of that name is configured"))?;
-        let live = keeper.value().await.map_err(|error| self.unavailable(error.0))?;
-        let swapped = match &sent[..] {
-            [sent] => stand_ins.find_map(|known| known.swapped_in_basic(sent, &live.secret)),
-            [] | [_, ..] => None,
-        };
-        let value = swapped.map_or_else(|| self.made(&live), |pair| basic_value(&pair));
-        Ok(Some((value.map_err(|reason| self.unavailable(reason))?, keeper, live)))
-    }
-
-    /// Whether what was sent is the placeholder, with what stands around the credential; a scheme has no case.
-    fn carries(&self, sent: &HeaderValue, placeholder: &Placeholder) -> bool {
-        let (prefix, suffix) = (self.binding.prefix().as_bytes(), self.binding.suffix().as_bytes());
-        let rest = sent.as_bytes().split_at_checked(prefix.len());
-        let rest = rest.filter(|(before, _)| before.eq_ignore_ascii_case(prefix)).map(|(_, rest)| rest);
-        rest.and_then(|rest| rest.strip_suffix(suffix)).is_some_and(|text| placeholder.is(text))
-    }
-
-    fn made(&self, live: &Live) -> Result<HeaderValue, String> {
-        // Nothing panics while it is locked.
-        let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
-        match &*made {
-            Some(made) if made.generation == live.generation => made.header.clone(),
-            Some(_) | None => {
-                let header = header_value(self.binding.prefix(), &live.secret, self.binding.suffix());
-                made.insert(Made { generation: live.generation, header }).header.clone()
-            }
-        }
-    }
-
-    fn named(&self) -> (Authority, HeaderName, String) {
-        (self.binding.host().clone(), self.binding.header().clone(), self.binding.secret_name().to_owned())
-    }
-
-    fn unavailable(&self, reason: impl Into<String>) -> InjectError {
-        let (host, header, secret) = self.named();
-        InjectError::Unavailable { host, header, secret, reason: reason.into() }
-    }
-}
-
-fn searched(bindings: &[HeaderBinding], keepers: &HashMap<String, Arc<Keeper>>) -> HashMap<Authority, Arc<Watch>> {
+fn searched(bindings: &[Binding], keepers: &HashMap<String, Arc<Keeper>>) -> HashMap<Authority, Arc<Watch>> {
     let mut of_hosts = HashMap::<&Authority, Vec<Arc<Keeper>>>::new();
     for binding in bindings.iter().filter(|binding| binding.scrub()) {
-        if let Some(keeper) = keepers.get(binding.secret_name()) {
-            of_hosts.entry(binding.host()).or_default().push(Arc::clone(keeper));
-        }
+        let of_binding = binding.secrets().filter_map(|name| keepers.get(name)).cloned();
+        of_hosts.entry(binding.host()).or_default().extend(of_binding);
     }
-    of_hosts.into_iter().map(|(host, keepers)| (host.clone(), Arc::new(Watch::new(keepers)))).collect()
+    let known = of_hosts.into_iter().filter(|(_, keepers)| !keepers.is_empty());
+    known.map(|(host, keepers)| (host.clone(), Arc::new(Watch::new(keepers)))).collect()
 }
 
-/// Names are in lower case here; every other character than a letter or digit counts as the same.
-fn looks_like(a: &HeaderName, b: &HeaderName) -> bool {
-    let fold = |byte: u8| if byte.is_ascii_alphanumeric() { byte } else { b'-' };
-    let (a, b) = (a.as_str(), b.as_str());
-    a.len() == b.len() && a.bytes().map(fold).eq(b.bytes().map(fold))
-}
-
-fn header_value(prefix: &str, secret: &Secret, suffix: &str) -> Result<HeaderValue, String> {
+pub(super) fn header_value(prefix: &str, secret: &Secret, suffix: &str) -> Result<HeaderValue, String> {
     let parts = [prefix.as_bytes(), secret.expose(), suffix.as_bytes()];
     // Of its final size from the start: growing would leave copies behind.
     let mut bytes = Zeroizing::new(Vec::with_capacity(parts.iter().map(|part| part.len()).sum()));
@@ -280,7 +191,7 @@ pub fn basic(secret: &Secret) -> Result<HeaderValue, String> {
 }
 
 /// `Basic` with this pair of user and password.
-fn basic_value(pair: &[u8]) -> Result<HeaderValue, String> {
+pub(super) fn basic_value(pair: &[u8]) -> Result<HeaderValue, String> {
     const SCHEME: &[u8] = b"Basic ";
     let length = pair.len().div_ceil(3) * 4;
     let mut bytes = Zeroizing::new(vec![0; SCHEME.len() + length]);
@@ -303,7 +214,7 @@ pub(super) fn sensitive(bytes: Zeroizing<Vec<u8>>) -> Result<HeaderValue, String
 
 impl fmt::Debug for Injector {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let names = self.bound.iter().map(|bound| (bound.binding.secret_name(), bound.binding.header()));
+        let names = self.bound.iter().map(|bound| (bound.binding.secret_name(), bound.binding.placement().to_string()));
         f.debug_tuple("Injector").field(&names.collect::<Vec<_>>()).finish()
     }
 }

@@ -13,6 +13,7 @@ pub mod source;
 mod command;
 mod file;
 mod oauth;
+mod place;
 mod vault;
 
 pub use fetch::{Fetch, FetchError};

@@ -94,6 +94,7 @@ pub fn load(files: &[NamedText], options: &PolicyOptions) -> Result<Compiled, Mi
     let secrets = secrets::secrets(std::mem::take(&mut document.secrets), &document.secret_names, &mut mistakes);
     secrets::check_proxy_auth(&secrets, &document.proxy_auths, &mut mistakes);
     let bindings = bindings::bindings(&document.bindings, mistral_apis, &document.secret_names, &mut mistakes);
+    bindings::segments_are_marked(&bindings, &placeholders, &mut mistakes);
 
     let ready = std::mem::take(&mut document.ready_passthrough);
     let passthrough = passthrough::passthrough(&document.passthrough, ready, &rules, &bindings, &mut mistakes);

@@ -6,7 +6,7 @@ use std::collections::HashSet;
 
 use crate::types::{Authority, Destination, Host, Scheme};
 
-use super::binding::HeaderBinding;
+use super::binding::Binding;
 use super::compile::Compiled;
 use super::egress::{Cidr, EgressMode};
 use super::mistake::Place;
@@ -261,25 +261,27 @@ impl Sides<'_> {
     /// A secret is given where it was not, or another one.
     fn bindings(&self, found: &mut Vec<More>) {
         // The same binding whose responses were not searched let more out.
-        let as_searched = |theirs: &HeaderBinding| theirs.clone().with_scrub(true);
+        let as_searched = |theirs: &Binding| theirs.clone().with_scrub(true);
         let known = self.other.policy.bindings();
-        let is_known = |ours: &HeaderBinding| known.iter().any(|theirs| theirs == ours || as_searched(theirs) == *ours);
+        let is_known = |ours: &Binding| known.iter().any(|theirs| theirs == ours || as_searched(theirs) == *ours);
         for (index, binding) in self.this.policy.bindings().iter().enumerate().filter(|(_, ours)| !is_known(ours)) {
             let place = self.this.written.binding(index).cloned();
             let to = Destination { authority: binding.host().clone(), scheme: Scheme::Https, dialled: None };
             let certain = self.this.policy.destination(&to).is_ok();
             let unsearched = if binding.scrub() { "" } else { ", and responses can show it" };
+            let secrets: Vec<&str> = binding.secrets().collect();
+            let (noun, goes) = if secrets.len() == 1 { ("secret", "goes") } else { ("secrets", "go") };
             let what = format!(
-                "the secret {} goes into the header {} of requests to {} (paths {}…){unsearched}",
-                binding.secret_name(),
-                binding.header(),
+                "the {noun} {} {goes} into {} of requests to {} (paths {}…){unsearched}",
+                secrets.join(" and "),
+                binding.placement(),
                 binding.host(),
                 binding.path_prefix()
             );
             found.push(More { certain, what, place, example: None });
         }
         for secret in &self.this.secrets {
-            let used = self.this.policy.bindings().iter().any(|binding| binding.secret_name() == secret.name);
+            let used = self.this.policy.bindings().iter().any(|binding| binding.uses(&secret.name));
             let differs = |theirs: &&SecretSpec| theirs.name == secret.name && theirs.source != secret.source;
             if used && self.other.secrets.iter().any(|theirs| differs(&theirs)) {
                 let what = format!("the secret {} comes from another source", secret.name);
@@ -303,7 +305,7 @@ fn looking(compiled: &Compiled) -> Vec<Look> {
 
 impl Look {
     /// A binding as a rule for its destination. It looks at paths where it is not for all of them, whatever they are.
-    fn binding(binding: &HeaderBinding) -> Self {
+    fn binding(binding: &Binding) -> Self {
         let Authority { host, port } = binding.host().clone();
         let rule = Rule {
             place: Place::Option { name: "--bind", value: binding.host().to_string() },

@@ -5,7 +5,7 @@ use serde::Serialize;
 
 use crate::types::{Authority, Destination, Host, HostName, RequestFacts, Scheme};
 
-use super::binding::HeaderBinding;
+use super::binding::{BasicUser, Binding, Placement};
 use super::compile::Compiled;
 use super::egress::EgressMode;
 use super::mistake::Place;
@@ -105,14 +105,34 @@ pub struct OtherRule {
 /// A credential of a binding.
 #[derive(Clone, Debug, Serialize)]
 pub struct Credential {
+    /// The kind of the binding.
+    pub kind: &'static str,
     /// The header.
-    pub header: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub header: Option<String>,
+    /// The parameter of the query.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub parameter: Option<String>,
+    /// The name of the cookie.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cookie: Option<String>,
+    /// The user of Basic.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub user: Option<String>,
+    /// The name of the secret that is the user of Basic.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub user_secret: Option<String>,
     /// The name of the secret.
     pub secret: String,
     /// What stands before its value.
-    pub prefix: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub prefix: Option<String>,
     /// What stands behind it.
-    pub suffix: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub suffix: Option<String>,
+    /// What the place will hold, with `{SECRET}` for the value; of the text alone, since the other fields say it.
+    #[serde(skip)]
+    pub shown: String,
     /// What paths begin with that it is for.
     pub path_prefix: String,
     /// Where the binding was written.
@@ -236,15 +256,32 @@ fn why_not_looked_up(policy: &Policy, rule: &Rule, host: &Host) -> &'static str 
 }
 
 fn credential(compiled: &Compiled, index: usize) -> Credential {
-    let binding: &HeaderBinding = &compiled.policy.bindings()[index];
-    Credential {
-        header: binding.header().to_string(),
+    let binding: &Binding = &compiled.policy.bindings()[index];
+    let placement = binding.placement();
+    let mut credential = Credential {
+        kind: placement.kind(),
+        header: placement.header().map(ToString::to_string),
+        parameter: None,
+        cookie: None,
+        user: None,
+        user_secret: None,
         secret: binding.secret_name().to_owned(),
-        prefix: binding.prefix().to_owned(),
-        suffix: binding.suffix().to_owned(),
+        prefix: None,
+        suffix: None,
+        shown: placement.sample(binding.secret_name()),
         path_prefix: binding.path_prefix().to_owned(),
         place: compiled.written.binding(index).cloned(),
+    };
+    match placement {
+        Placement::Header { prefix, suffix, .. } | Placement::PathSegment { prefix, suffix } => {
+            (credential.prefix, credential.suffix) = (Some(prefix.clone()), Some(suffix.clone()));
+        }
+        Placement::QueryParameter { name } => credential.parameter = Some(name.clone()),
+        Placement::Cookie { name } => credential.cookie = Some(name.clone()),
+        Placement::Basic { user: BasicUser::Plain(user) } => credential.user = Some(user.clone()),
+        Placement::Basic { user: BasicUser::Secret(user) } => credential.user_secret = Some(user.clone()),
     }
+    credential
 }
 
 /// The bindings for the host that are not used. A look-up uses none, so nothing is said of them.
@@ -264,7 +301,7 @@ fn other_bindings(compiled: &Compiled, question: &Question, answer: &Answer) -> 
     others.collect()
 }
 
-fn why_not_bound(binding: &HeaderBinding, to: &Destination, path: Option<&str>, answer: &Answer) -> String {
+fn why_not_bound(binding: &Binding, to: &Destination, path: Option<&str>, answer: &Answer) -> String {
     let Some(path) = path.filter(|_| to.scheme == Scheme::Https) else {
         return "is for https".to_owned();
     };
@@ -279,7 +316,7 @@ fn why_not_bound(binding: &HeaderBinding, to: &Destination, path: Option<&str>, 
         Ok(_) | Err(_) => {}
     }
     match answer {
-        Err(Denial::BindingConflict { .. }) => "would set its header beside another one".to_owned(),
+        Err(Denial::BindingConflict { .. }) => "would set its place beside another one".to_owned(),
         Ok(_) | Err(_) => "would be used if the request were permitted".to_owned(),
     }
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::types::Authority;
 
-use super::binding::{Accepts, BindingError, HeaderBinding, parse_host, parse_secret_name};
+use super::binding::{Accepts, Binding, BindingError, Placement, parse_host, parse_secret_name};
 
 /// The Mistral API's key, put in place of one that only this proxy accepts (the seed's type of that name).
 ///
@@ -95,9 +95,12 @@ impl MistralApiBinding {
     }
 
     /// What it does to requests.
-    pub fn into_binding(self) -> HeaderBinding {
-        let binding = HeaderBinding::of_parts(self.host, http::header::AUTHORIZATION, self.secret_name, "Bearer ");
-        binding.with_accepts(Accepts::PlaceholderOnly).with_ttl(self.ttl)
+    pub fn into_binding(self) -> Binding {
+        let (prefix, suffix) = ("Bearer ".to_owned(), String::new());
+        let placement = Placement::Header { name: http::header::AUTHORIZATION, prefix, suffix };
+        Binding::of_parts(self.host, self.secret_name, placement)
+            .with_accepts(Accepts::PlaceholderOnly)
+            .with_ttl(self.ttl)
     }
 }
 
@@ -114,11 +117,9 @@ mod tests {
     #[test]
     fn defaults_are_the_seeds() {
         let binding = MistralApiBinding::new().into_binding();
-        assert_eq!(
-            (binding.host().to_string().as_str(), binding.header().as_str()),
-            ("api.mistral.ai", "authorization")
-        );
-        assert_eq!((binding.secret_name(), binding.prefix()), ("MISTRAL_API_KEY", "Bearer "));
+        assert_eq!(binding.host().to_string(), "api.mistral.ai");
+        assert_eq!(binding.secret_name(), "MISTRAL_API_KEY");
+        assert_eq!(binding.placement().sample("K"), "authorization: Bearer {K}");
         assert_eq!(binding.ttl(), Some(Duration::from_secs(3600)));
         assert_eq!(binding.accepts(), Accepts::PlaceholderOnly);
     }

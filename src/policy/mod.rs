@@ -36,7 +36,7 @@ pub mod verdict;
 mod written;
 
 pub use address::{AddressClass, CheckedAddrs};
-pub use binding::{Accepts, BindingError, HeaderBinding};
+pub use binding::{Accepts, BasicUser, Binding, BindingError, HeaderBinding, Placement};
 pub use case::Case;
 pub use compile::{Compiled, NamedText, PlaceholderSpec, load};
 pub use dialect::{Dialect, GitlabSettings, dialect_of, recommended_directory};
@@ -88,7 +88,7 @@ pub struct Policy {
     learning: bool,
     egress: EgressPolicy,
     addresses: AddressRules,
-    bindings: Vec<HeaderBinding>,
+    bindings: Vec<Binding>,
     bound: HashMap<Authority, Bound>,
 }
 
@@ -101,12 +101,7 @@ struct Bound {
 
 impl Policy {
     /// A policy of these parts. `open_private` is `block_private_ips = false`.
-    pub(crate) fn new(
-        network: Network,
-        egress: EgressPolicy,
-        open_private: bool,
-        bindings: Vec<HeaderBinding>,
-    ) -> Self {
+    pub(crate) fn new(network: Network, egress: EgressPolicy, open_private: bool, bindings: Vec<Binding>) -> Self {
         let addresses = AddressRules::new(&egress, open_private);
         let mut bound = HashMap::<Authority, Bound>::new();
         for (index, binding) in bindings.iter().enumerate() {
@@ -253,7 +248,7 @@ impl Policy {
     }
 
     /// Every binding, in the order that [`Permit::bindings`] counts them.
-    pub fn bindings(&self) -> &[HeaderBinding] {
+    pub fn bindings(&self) -> &[Binding] {
         &self.bindings
     }
 
@@ -396,9 +391,9 @@ impl Policy {
             if !path.starts_with(binding.path_prefix()) {
                 continue;
             }
-            if matching.iter().any(|&earlier| self.bindings[earlier].covers_header(binding.header())) {
-                let header = binding.header().to_string();
-                return Err(Denial::BindingConflict { authority: authority.clone(), header });
+            if matching.iter().any(|&earlier| self.bindings[earlier].shares_place(binding)) {
+                let place = binding.placement().to_string();
+                return Err(Denial::BindingConflict { authority: authority.clone(), place });
             }
             matching.push(index);
         }

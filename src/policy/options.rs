@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use super::binding::{Field, Kind};
 use super::dialect::GitlabSettings;
 use super::document::{Document, RawBinding, RawMistralApi, RawPlaceholder, RawSecret};
 use super::mistake::{At, Collector, Place, did_you_mean, quoted};
@@ -91,17 +92,17 @@ fn binding(option: At<String>, mistakes: &mut Collector) -> Option<RawBinding> {
         mistakes.add(&place, "the value must hold exactly one {SECRET}", BIND_FORM);
         return None;
     };
-    let field = |value: &str| Some(At { value: value.to_owned(), place: place.clone() });
-    Some(RawBinding {
-        host: field(host),
-        header: field(header),
-        secret_name: field(secret),
-        path_prefix: path.and_then(field),
-        prefix: field(prefix),
-        suffix: field(suffix),
-        scrub: None,
-        place: place.clone(),
-    })
+    let given = [
+        (Field::Host, Some(host)),
+        (Field::Header, Some(header)),
+        (Field::SecretName, Some(secret)),
+        (Field::PathPrefix, path),
+        (Field::Prefix, Some(prefix)),
+        (Field::Suffix, Some(suffix)),
+    ];
+    let at = |value: &str| At { value: value.to_owned(), place: place.clone() };
+    let fields = given.into_iter().filter_map(|(field, value)| Some((field, at(value?)))).collect();
+    Some(RawBinding { kind: Kind::Header, fields, scrub: None, place })
 }
 
 /// Without a variable it is the one that is called as the secret.

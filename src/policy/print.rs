@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use toml::Value;
 
-use super::binding::{Accepts, HeaderBinding};
+use super::binding::{Accepts, BasicUser, Binding, Placement};
 use super::compile::Compiled;
 use super::egress::EgressMode;
 use super::files::{FileLimits, FilePath, FilePolicy, UnixSockets};
@@ -131,20 +131,34 @@ fn passed(rule: &Rule) -> String {
     }
 }
 
-fn of_binding(binding: &HeaderBinding) -> [Key; 7] {
+fn of_binding(binding: &Binding) -> [Key; 8] {
     let given = |value: &str| (!value.is_empty()).then(|| text(value));
+    let placement = binding.placement();
+    // Without a kind it is for a header.
+    let kind = Some(placement.kind());
+    let (kind, place, [prefix, suffix]) = match placement {
+        Placement::Header { name, prefix, suffix } => {
+            (None, ("header", Some(text(name))), [given(prefix), given(suffix)])
+        }
+        Placement::QueryParameter { name } => (kind, ("parameter", Some(text(name))), [None, None]),
+        Placement::Cookie { name } => (kind, ("cookie", Some(text(name))), [None, None]),
+        Placement::Basic { user: BasicUser::Plain(user) } => (kind, ("user", Some(text(user))), [None, None]),
+        Placement::Basic { user: BasicUser::Secret(user) } => (kind, ("user_secret", Some(text(user))), [None, None]),
+        Placement::PathSegment { prefix, suffix } => (kind, ("prefix", None), [given(prefix), given(suffix)]),
+    };
     [
+        ("kind", kind.map(text)),
         ("host", Some(text(binding.host()))),
-        ("header", Some(text(binding.header()))),
+        place,
         ("secret_name", Some(text(binding.secret_name()))),
         ("path_prefix", given(binding.path_prefix())),
-        ("prefix", given(binding.prefix())),
-        ("suffix", given(binding.suffix())),
+        ("prefix", prefix),
+        ("suffix", suffix),
         ("scrub", (!binding.scrub()).then_some(Value::Boolean(false))),
     ]
 }
 
-fn of_mistral_api(binding: &HeaderBinding) -> [Key; 4] {
+fn of_mistral_api(binding: &Binding) -> [Key; 4] {
     let ttl = binding.ttl().and_then(|ttl| i64::try_from(ttl.as_secs()).ok());
     [
         ("kind", Some(text("mistral_api"))),
@@ -297,8 +311,45 @@ path_prefix = "/v1/"
 prefix = "Bearer "
 scrub = false
 
+[[header_bindings]]
+kind = "query_parameter"
+host = "query.example.com"
+parameter = "api_key"
+secret_name = "KEY"
+path_prefix = "/"
+
+[[header_bindings]]
+kind = "basic"
+host = "basic.example.com"
+user = ""
+secret_name = "KEY"
+path_prefix = "/"
+
+[[header_bindings]]
+kind = "basic"
+host = "pair.example.com"
+user_secret = "USER"
+secret_name = "KEY"
+path_prefix = "/"
+
+[[header_bindings]]
+kind = "cookie"
+host = "cookie.example.com"
+cookie = "session"
+secret_name = "KEY"
+path_prefix = "/"
+
+[[header_bindings]]
+kind = "path_segment"
+host = "path.example.com"
+secret_name = "KEY"
+path_prefix = "/"
+prefix = "bot"
+suffix = ".json"
+
 [secrets.KEY]
 command = ["print", "it's"]
+placeholders = ["KEY"]
 
 [secrets.LOGIN]
 oauth2 = { audience = "a", auth = "post", client_id = "c", client_secret = "KEY", grant = "refresh_token", refresh_token = "PROXY", scope = "s", token_url = "https://login.example.com/token" }
@@ -319,6 +370,9 @@ ttl_seconds = 600
 command = ["print"]
 timeout_seconds = 90
 ttl_seconds = 3600
+
+[secrets.USER]
+env = "USER_NAME"
 
 [secrets.VAULT]
 vault = { address = "https://vault.example.com:8200", field = "f", namespace = "n", path = "secret/data/app", token = "KEY" }

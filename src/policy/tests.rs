@@ -16,12 +16,12 @@ fn network(hosts: &[&str]) -> Policy {
     Policy::new(Network::allow(hosts).unwrap(), EgressPolicy::block_all(), false, Vec::new())
 }
 
-fn bound(bindings: Vec<HeaderBinding>) -> Policy {
+fn bound(bindings: Vec<Binding>) -> Policy {
     Policy::new(Network::allow(["a.test", "b.test:8443"]).unwrap(), EgressPolicy::block_all(), false, bindings)
 }
 
-fn bind(host: &str, header: &str, path: &str) -> HeaderBinding {
-    HeaderBinding::new(host, header, "K").and_then(|b| b.with_path_prefix(path)).unwrap()
+fn bind(host: &str, header: &str, path: &str) -> Binding {
+    HeaderBinding::new(host, header, "K").and_then(|b| b.with_path_prefix(path)).unwrap().into()
 }
 
 fn request(policy: &Policy, destination: &Destination, path: &str) -> Result<Vec<usize>, &'static str> {

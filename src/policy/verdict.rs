@@ -146,13 +146,13 @@ pub enum Denial {
         /// The part that is ambiguous.
         what: &'static str,
     },
-    /// Two bindings set one header for this request.
-    #[error("two bindings set the header {header} for this request")]
+    /// Two bindings set one place of this request.
+    #[error("two bindings set {place} for this request")]
     BindingConflict {
         /// What was asked for.
         authority: Authority,
-        /// The header.
-        header: String,
+        /// The place, such as `the header authorization`.
+        place: String,
     },
 }
 

@@ -6,7 +6,7 @@ use crate::types::Authority;
 
 use super::mistake::{At, Place};
 use super::verdict::Grant;
-use super::{Cidr, HeaderBinding};
+use super::{Binding, Cidr};
 
 /// The places of a policy's parts; of what was written more than once, the first.
 #[derive(Debug, Default)]
@@ -35,7 +35,7 @@ impl Written {
         self
     }
 
-    pub(super) fn bindings(mut self, bindings: &[At<HeaderBinding>]) -> Self {
+    pub(super) fn bindings(mut self, bindings: &[At<Binding>]) -> Self {
         self.bindings = bindings.iter().map(|binding| binding.place.clone()).collect();
         self
     }

@@ -15,7 +15,6 @@ use super::refusal::Refusal;
 ///
 /// let forged = Credentialed { request: (), bindings: Vec::new() };
 /// ```
-#[derive(Debug)]
 pub struct Credentialed<R> {
     request: R,
     bindings: Vec<usize>,
@@ -31,15 +30,16 @@ pub async fn inject<B>(
     permitted: Permitted<Request<B>>,
     upgrade: bool,
 ) -> Result<(Credentialed<Request<B>>, Used), Refusal> {
-    let (mut request, bindings) = permitted.into_parts();
-    let fields = request.headers_mut();
+    let (request, bindings) = permitted.into_parts();
+    let (mut head, body) = request.into_parts();
+    let fields = &mut head.headers;
     headers::strip_hop_by_hop(fields);
     headers::join_cookies(fields);
     if upgrade {
         headers::set_websocket_upgrade(fields);
     }
-    let used = injector.apply(&bindings, fields).await?;
-    Ok((Credentialed { request, bindings }, used))
+    let used = injector.apply(&bindings, &mut head).await?;
+    Ok((Credentialed { request: Request::from_parts(head, body), bindings }, used))
 }
 
 impl<B> Credentialed<Request<B>> {
@@ -50,7 +50,7 @@ impl<B> Credentialed<Request<B>> {
 }
 
 impl<R> Credentialed<R> {
-    /// The request, for the wire, and the bindings whose headers it has: no trailer may bring another.
+    /// The request, for the wire, and the bindings whose credentials it has: no trailer may bring another.
     pub fn into_parts(self) -> (R, Vec<usize>) {
         (self.request, self.bindings)
     }

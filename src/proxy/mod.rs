@@ -167,8 +167,8 @@ async fn pass(
     };
     let event = row.event();
     event.rule = Some(permitted.grant().clone());
-    let names = permitted.bindings().iter().map(|&at| policy.bindings()[at].secret_name().to_owned());
-    event.bindings = names.collect();
+    let names = permitted.bindings().iter().flat_map(|&at| policy.bindings()[at].secrets());
+    event.bindings = names.map(ToOwned::to_owned).collect();
     let (credentialed, used) = inject::inject(&sandbox.injector, permitted, upgrade.is_some()).await?;
     let head = *credentialed.method() == Method::HEAD;
     let (mut response, mut lease) = upstream::send(connection, credentialed, key, row, &ticket).await?;

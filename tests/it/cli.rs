@@ -28,7 +28,7 @@ cases![
 ];
 
 /// The program with these arguments, and no sandbox.
-fn cli(arguments: &[&str]) -> (i32, String, String) {
+pub fn cli(arguments: &[&str]) -> (i32, String, String) {
     let Output { status, stdout, stderr } =
         Command::new(binary()).args(arguments).env_clear().env("PATH", PATH).output().unwrap();
     let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();

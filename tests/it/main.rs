@@ -32,6 +32,7 @@ mod kernels;
 mod learn;
 mod opening;
 mod placeholders;
+mod placements;
 mod plain_http;
 mod policy_tools;
 mod process;
@@ -84,6 +85,7 @@ const GROUPS: &[(&str, &[Case])] = &[
     ("bindings", bindings::CASES),
     ("renewal", renewal::CASES),
     ("placeholders", placeholders::CASES),
+    ("placements", placements::CASES),
     ("rules", rules::CASES),
     ("rules_hosts", rules_hosts::CASES),
     ("reload", reload::CASES),

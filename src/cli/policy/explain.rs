@@ -106,7 +106,7 @@ fn show_rules(explanation: &Explanation, out: &mut dyn Write) -> io::Result<()> 
 }
 
 fn credential(credential: &Credential) -> String {
-    let Credential { header, secret, prefix, suffix, path_prefix, .. } = credential;
-    let (prefix, suffix) = (prefix.escape_debug(), suffix.escape_debug());
-    format!("{header}: {prefix}{{{secret}}}{suffix} (secret {secret}, paths {path_prefix}…)")
+    let Credential { shown, secret, path_prefix, .. } = credential;
+    let user = credential.user_secret.as_ref().map_or_else(String::new, |user| format!("secret {user}, "));
+    format!("{shown} ({user}secret {secret}, paths {path_prefix}…)")
 }

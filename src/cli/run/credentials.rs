@@ -10,7 +10,7 @@ use tokio::runtime::Builder;
 
 use crate::credentials::header::basic;
 use crate::credentials::{Fetch, Injector, Keeper, Placeholder, SourceContext, Supply, issuers, read_secret};
-use crate::policy::{HeaderBinding, PlaceholderSpec};
+use crate::policy::{Binding, PlaceholderSpec};
 use crate::proxy::fetch::OperatorFetch;
 use crate::proxy::upstream_proxy::UpstreamProxy;
 use crate::tls::UpstreamTls;
@@ -45,11 +45,11 @@ impl Outward {
 /// secrets need in turn is got with them.
 fn injector(opened: &Opened, fetch: &Arc<dyn Fetch>) -> Result<Injector> {
     let bindings = opened.compiled.policy.bindings();
-    let used: BTreeSet<&str> = bindings.iter().map(HeaderBinding::secret_name).collect();
+    let used: BTreeSet<&str> = bindings.iter().flat_map(Binding::secrets).collect();
     let mut keepers = HashMap::new();
     for (name, issuer) in issuers(&opened.sources, used, &context(), fetch) {
-        let of_secret = bindings.iter().filter(|binding| binding.secret_name() == name);
-        let longest = of_secret.filter_map(HeaderBinding::ttl).min();
+        let of_secret = bindings.iter().filter(|binding| binding.uses(&name));
+        let longest = of_secret.filter_map(Binding::ttl).min();
         let keeper = Keeper::new(&name, Box::new(issuer), Arc::new(SystemTime::now)).with_longest(longest);
         let runtime = Builder::new_current_thread().enable_all().build().context("the system gives no timer")?;
         runtime.block_on(keeper.start()).with_context(|| format!("secret {name}"))?;

@@ -9,7 +9,7 @@ use anyhow::{Context, Result, anyhow, ensure};
 
 use crate::credentials::{Placeholder, Source, Supply};
 use crate::launcher::{self, Around, FilePlan, Identity, Placed, Placeholders, Plan};
-use crate::policy::{Accepts, HeaderBinding, MistralApiBinding};
+use crate::policy::{Accepts, Binding, MistralApiBinding};
 use crate::tls::{NamedPem, SandboxCa};
 use crate::trust;
 use crate::types::SandboxId;
@@ -125,7 +125,7 @@ fn stand_ins(args: &RunArgs, opened: &Opened, placeholders: &[Placeholder]) -> R
         ensure!(!kept, "--keep-env {variable}: that variable holds a placeholder inside; take the option out");
         variables.push((variable.into(), placeholder.value().into()));
     }
-    let takes_placeholder = |binding: &HeaderBinding| binding.accepts() == Accepts::PlaceholderOnly;
+    let takes_placeholder = |binding: &Binding| binding.accepts() == Accepts::PlaceholderOnly;
     if opened.compiled.policy.bindings().iter().any(takes_placeholder) {
         let url = format!("http://127.0.0.1:{}", launcher::EXPLICIT_PORT);
         variables.push((MistralApiBinding::PROXY_VARIABLE.into(), url.into()));

@@ -1,15 +1,17 @@
 use super::super::issue::{Issued, Issuer, Issuing};
 use super::super::source::SourceError;
 use super::*;
+use crate::policy::HeaderBinding;
 
 const VALUE: &str = "canary-5f2a";
 
-fn binding(header: &str, secret: &str) -> HeaderBinding {
-    HeaderBinding::new("api.test", header, secret).unwrap()
+fn binding(header: &str, secret: &str) -> Binding {
+    HeaderBinding::new("api.test", header, secret).unwrap().into()
 }
 
-fn bearer() -> HeaderBinding {
-    binding("Authorization", "K").with_prefix("Bearer ").unwrap().with_suffix("/x").unwrap()
+fn bearer() -> Binding {
+    let header = HeaderBinding::new("api.test", "Authorization", "K");
+    header.and_then(|header| header.with_prefix("Bearer ")?.with_suffix("/x")).unwrap().into()
 }
 
 /// What an issuer gives each time.
@@ -37,7 +39,11 @@ fn keepers() -> HashMap<String, Arc<Keeper>> {
 }
 
 fn apply(injector: &Injector, indexes: &[usize], headers: &mut HeaderMap) -> Result<Used, InjectError> {
-    wait(injector.apply(indexes, headers))
+    let (mut head, ()) = http::Request::new(()).into_parts();
+    std::mem::swap(&mut head.headers, headers);
+    let applied = wait(injector.apply(indexes, &mut head));
+    std::mem::swap(&mut head.headers, headers);
+    applied
 }
 
 fn headers(pairs: &[(&'static str, &'static str)]) -> HeaderMap {
@@ -123,7 +129,7 @@ fn trailers_lose_it_without_getting_it() {
 #[test]
 fn debug_shows_names_only() {
     let injector = Injector::new(&[bearer()], &keepers(), Vec::new());
-    assert_eq!(format!("{injector:?}"), r#"Injector([("K", "authorization")])"#);
+    assert_eq!(format!("{injector:?}"), r#"Injector([("K", "the header authorization")])"#);
     let mut headers = HeaderMap::new();
     apply(&injector, &[0], &mut headers).unwrap();
     assert!(!format!("{headers:?}").contains("canary"));
@@ -137,14 +143,14 @@ fn an_index_of_another_policy_stops_the_request() {
 
 #[test]
 fn answers_of_a_host_are_searched_for_all_its_values() {
-    let other = |host: &str, secret: &str| HeaderBinding::new(host, "X-Key", secret).unwrap();
+    let other = |host: &str, secret: &str| Binding::from(HeaderBinding::new(host, "X-Key", secret).unwrap());
     let mut keepers = keepers();
     let second = Keeper::new("L", Box::new(Fixed(Some("another-77"))), Arc::new(std::time::SystemTime::now));
     wait(second.start()).unwrap();
     keepers.insert("L".to_owned(), Arc::new(second));
     let bindings = [
         bearer(),
-        other("api.test", "L").with_path_prefix("/v2/").unwrap(),
+        HeaderBinding::new("api.test", "X-Key", "L").and_then(|b| b.with_path_prefix("/v2/")).unwrap().into(),
         other("open.test", "K").with_scrub(false),
         other("open.test:8443", "L"),
         other("broken.test", "BROKEN"),

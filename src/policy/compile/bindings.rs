@@ -5,25 +5,26 @@ use std::collections::BTreeSet;
 use crate::types::{Authority, Destination, Scheme};
 
 use super::super::Policy;
-use super::super::binding::{BindingError, Field, HeaderBinding};
+use super::super::binding::{Binding, BindingError, Field, Placement};
 use super::super::document::RawBinding;
 use super::super::egress::EgressMode;
 use super::super::mistake::{At, Collector, Warning};
-use super::{declare, undeclared};
+use super::{PlaceholderSpec, declare, undeclared};
 
 /// The bindings, with those that are ready; what contradicts each other is a mistake.
 pub(super) fn bindings(
     raw: &[RawBinding],
-    ready: Vec<At<HeaderBinding>>,
+    ready: Vec<At<Binding>>,
     declared: &BTreeSet<String>,
     mistakes: &mut Collector,
-) -> Vec<At<HeaderBinding>> {
-    for name in raw.iter().filter_map(|raw| raw.secret_name.as_ref()).filter(|name| !declared.contains(&name.value)) {
+) -> Vec<At<Binding>> {
+    let named = raw.iter().flat_map(|raw| [Field::SecretName, Field::UserSecret].map(|field| raw.get(field)));
+    for name in named.flatten().filter(|name| !declared.contains(&name.value)) {
         mistakes.add(&name.place, undeclared(&name.value), declare(&name.value));
     }
     let written: Vec<_> =
         raw.iter().filter_map(|raw| Some(At { value: binding(raw, mistakes)?, place: raw.place.clone() })).collect();
-    let mut bindings = Vec::<At<HeaderBinding>>::new();
+    let mut bindings = Vec::<At<Binding>>::new();
     for At { value, place } in written.into_iter().chain(ready) {
         let mut earlier = bindings.iter().filter(|earlier| earlier.value.collides_with(&value));
         match earlier.next() {
@@ -31,11 +32,11 @@ pub(super) fn bindings(
             Some(earlier) if earlier.value == value => {}
             Some(earlier) => {
                 let what = format!(
-                    "both this binding (paths {}…) and the one at {} (paths {}…) would set the header {} of one request to {}",
+                    "both this binding (paths {}…) and the one at {} (paths {}…) would set {} of one request to {}",
                     value.path_prefix(),
                     earlier.place,
                     earlier.value.path_prefix(),
-                    value.header(),
+                    value.placement(),
                     value.host(),
                 );
                 mistakes.add(
@@ -51,19 +52,16 @@ pub(super) fn bindings(
 }
 
 /// A value is searched for in all of a host's responses, or in none.
-fn agree_on_scrubbing(bindings: &[At<HeaderBinding>], mistakes: &mut Collector) {
+fn agree_on_scrubbing(bindings: &[At<Binding>], mistakes: &mut Collector) {
     for (index, At { value: binding, place }) in bindings.iter().enumerate() {
-        let differs = |earlier: &&At<HeaderBinding>| {
-            let earlier = &earlier.value;
-            earlier.host() == binding.host()
-                && earlier.secret_name() == binding.secret_name()
-                && earlier.scrub() != binding.scrub()
-        };
-        if let Some(earlier) = bindings[..index].iter().find(differs) {
+        let differs = |earlier: &Binding| earlier.host() == binding.host() && earlier.scrub() != binding.scrub();
+        let shared = |earlier: &At<Binding>| binding.secrets().find(|secret| earlier.value.uses(secret));
+        let mut differing = bindings[..index].iter().filter(|earlier| differs(&earlier.value));
+        if let Some((earlier, secret)) = differing.find_map(|earlier| Some((earlier, shared(earlier)?))) {
             let what = format!(
                 "responses of {} are searched for the secret {} by one of this binding and the one at {}, and not by the other",
                 binding.host(),
-                binding.secret_name(),
+                secret,
                 earlier.place
             );
             mistakes.add(place, what, "write scrub = false in both or in neither");
@@ -71,26 +69,34 @@ fn agree_on_scrubbing(bindings: &[At<HeaderBinding>], mistakes: &mut Collector) 
     }
 }
 
-fn binding(raw: &RawBinding, mistakes: &mut Collector) -> Option<HeaderBinding> {
-    let field = |field| match field {
-        Field::Host => raw.host.as_ref(),
-        Field::Header => raw.header.as_ref(),
-        Field::SecretName => raw.secret_name.as_ref(),
-        Field::PathPrefix => raw.path_prefix.as_ref(),
-        Field::Prefix => raw.prefix.as_ref(),
-        Field::Suffix => raw.suffix.as_ref(),
-    };
-    let text = |name| field(name).map(|at| at.value.as_str());
-    let binding = HeaderBinding::from_fields(text, |name, error: BindingError| {
-        if let Some(at) = field(name) {
+fn binding(raw: &RawBinding, mistakes: &mut Collector) -> Option<Binding> {
+    let text = |field| raw.get(field).map(|at| at.value.as_str());
+    let binding = Binding::from_fields(raw.kind, text, |field, error: BindingError| {
+        if let Some(at) = raw.get(field) {
             mistakes.add_error(at, &error);
         }
     });
     binding.map(|binding| binding.with_scrub(raw.scrub.as_ref().is_none_or(|scrub| scrub.value)))
 }
 
+/// Without a placeholder, nothing says which segment of a path is meant.
+pub(super) fn segments_are_marked(
+    bindings: &[At<Binding>],
+    placeholders: &[PlaceholderSpec],
+    mistakes: &mut Collector,
+) {
+    for At { value: binding, place } in bindings {
+        let secret = binding.secret_name();
+        let in_path = matches!(binding.placement(), Placement::PathSegment { .. });
+        if in_path && !placeholders.iter().any(|placeholder| placeholder.secret == secret) {
+            let what = format!("the secret {secret} has no placeholder, whose place in the path it could take");
+            mistakes.add(place, what, format!("write placeholders = [\"VARIABLE\"] in [secrets.{secret}]"));
+        }
+    }
+}
+
 /// Warns of bindings that are not used, and of those whose secret can come back.
-pub(super) fn warn(policy: &Policy, bindings: &[At<HeaderBinding>], warnings: &mut Vec<Warning>) {
+pub(super) fn warn(policy: &Policy, bindings: &[At<Binding>], warnings: &mut Vec<Warning>) {
     for binding in bindings {
         let host = binding.value.host();
         if !binding.value.scrub() {

@@ -1,6 +1,6 @@
 //! Bindings to the Mistral API, and placeholders.
 
-use super::super::binding::HeaderBinding;
+use super::super::binding::Binding;
 use super::super::document::{Document, RawMistralApi, RawPlaceholder, RawSecret};
 use super::super::mistake::{At, Collector, quoted};
 use super::super::mistral::{MistralApiBinding, MistralApiError};
@@ -9,7 +9,7 @@ use super::{PlaceholderSpec, declare, undeclared};
 
 /// The bindings to the API. The secret that they use where none is named comes from the variable of that name, unless
 /// something else is declared.
-pub(super) fn bindings(document: &mut Document, mistakes: &mut Collector) -> Vec<At<HeaderBinding>> {
+pub(super) fn bindings(document: &mut Document, mistakes: &mut Collector) -> Vec<At<Binding>> {
     let raw = std::mem::take(&mut document.mistral_apis);
     let made: Vec<_> = raw.iter().filter_map(|raw| Some((raw, binding(raw, mistakes)?))).collect();
     for (raw, binding) in &made {
@@ -58,7 +58,7 @@ fn binding(raw: &RawMistralApi, mistakes: &mut Collector) -> Option<MistralApiBi
 /// Every variable of the sandbox that holds a placeholder.
 pub(super) fn placeholders(
     document: &Document,
-    mistral_apis: &[At<HeaderBinding>],
+    mistral_apis: &[At<Binding>],
     mistakes: &mut Collector,
 ) -> Vec<PlaceholderSpec> {
     let of_api = mistral_apis.iter().map(|binding| RawPlaceholder {

@@ -8,7 +8,7 @@ use super::super::mistake::{At, Collector, Warning};
 use super::super::pattern::HostPattern;
 use super::super::rule::{Action, Ports, Rule, Schemes};
 use super::super::rules::RuleSet;
-use super::super::{HeaderBinding, Policy};
+use super::super::{Binding, Policy};
 use super::parse_all;
 
 /// The entries as rules, so that they are found as rules are, with those that another system's list has become. What needs a look inside for one of their hosts is a mistake.
@@ -16,7 +16,7 @@ pub(super) fn passthrough(
     raw: &[At<String>],
     ready: Vec<Rule>,
     rules: &RuleSet,
-    bindings: &[At<HeaderBinding>],
+    bindings: &[At<Binding>],
     mistakes: &mut Collector,
 ) -> RuleSet {
     let entries = parse_all(raw, mistakes, |text| {

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::super::binding::{HeaderBinding, parse_secret_name};
+use super::super::binding::{Binding, parse_secret_name};
 use super::super::document::RawSecret;
 use super::super::mistake::{At, Collector, Warning, quoted};
 use super::super::source::{OAuth2Source, OAuthGrant, SecretSource, SecretSpec};
@@ -112,11 +112,11 @@ pub(super) fn warn_of_refresh_tokens(secrets: &Secrets, warnings: &mut Vec<Warni
 
 pub(super) fn warn_of_secrets(
     secrets: &Secrets,
-    bindings: &[At<HeaderBinding>],
+    bindings: &[At<Binding>],
     proxy: Option<&UpstreamProxy>,
     warnings: &mut Vec<Warning>,
 ) {
-    let bound = bindings.iter().map(|binding| binding.value.secret_name());
+    let bound = bindings.iter().flat_map(|binding| binding.value.secrets());
     let used = needed_by(secrets, bound.chain(proxy.and_then(|proxy| proxy.auth.as_deref())).collect());
     for (name, secret) in secrets.iter().filter(|(name, _)| !used.contains(name.as_str())) {
         let what = format!("nothing uses the secret {name}");

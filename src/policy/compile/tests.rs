@@ -1,7 +1,7 @@
 use std::time::Duration;
 
 use super::*;
-use crate::policy::{CommandSource, EgressMode, HeaderBinding, NetworkMode, SecretSource};
+use crate::policy::{Binding, CommandSource, EgressMode, NetworkMode, SecretSource};
 
 fn file(text: &str) -> NamedText {
     NamedText { name: "dir/p.toml".to_owned(), text: text.to_owned() }
@@ -28,7 +28,7 @@ macro_rules! mistakes {
     ($($name:ident: $text:expr => [$($want:expr),* $(,)?];)*) => { $(
         #[test]
         fn $name() {
-            match load(&[file($text)], &PolicyOptions::default()) {
+            match load(&[file(&String::from($text))], &PolicyOptions::default()) {
                 Ok(_) => panic!("it was taken"),
                 Err(mistakes) => {
                     let got: Vec<_> = mistakes.as_slice().iter().map(ToString::to_string).collect();
@@ -40,6 +40,7 @@ macro_rules! mistakes {
 }
 
 mod cases;
+mod placements;
 mod rules;
 mod secrets;
 
@@ -129,7 +130,7 @@ fn responses_that_are_not_searched_are_warned_of() {
         + &bound("a.test", "L", "scrub = true")
         + &bound("b.test", "M", "");
     let compiled = compile(&text);
-    let scrubbed: Vec<bool> = compiled.policy.bindings().iter().map(HeaderBinding::scrub).collect();
+    let scrubbed: Vec<bool> = compiled.policy.bindings().iter().map(Binding::scrub).collect();
     assert_eq!(scrubbed, [false, true, true]);
     assert_eq!(
         warnings(&compiled),
@@ -190,7 +191,8 @@ fn the_whole_document() {
     assert_eq!(policy.egress().mode(), EgressMode::Custom);
     assert_eq!(policy.bindings().len(), 1);
     let binding = &policy.bindings()[0];
-    assert_eq!((binding.prefix(), binding.path_prefix(), binding.suffix()), ("Bearer ", "/v1/", ""));
+    assert_eq!(binding.placement().sample("K"), "authorization: Bearer {K}");
+    assert_eq!(binding.path_prefix(), "/v1/");
     let sources: Vec<_> = compiled.secrets.iter().map(|secret| (secret.name.as_str(), secret.source.clone())).collect();
     assert_eq!(
         sources,
@@ -236,7 +238,8 @@ fn options_alone_are_a_policy() {
     assert!(compiled.policy.network().reaches("example.com"));
     assert_eq!(compiled.policy.egress().mode(), EgressMode::Custom);
     let binding = &compiled.policy.bindings()[0];
-    assert_eq!((binding.path_prefix(), binding.prefix(), binding.secret_name()), ("/v1/", "Bearer ", "DEMO_KEY"));
+    assert_eq!((binding.path_prefix(), binding.secret_name()), ("/v1/", "DEMO_KEY"));
+    assert_eq!(binding.placement().sample("K"), "authorization: Bearer {K}");
     assert_eq!(
         compiled.secrets,
         [SecretSpec { name: "DEMO_KEY".into(), source: SecretSource::Env("DEMO_KEY".into()) }]

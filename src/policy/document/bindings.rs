@@ -4,25 +4,29 @@ use std::time::Duration;
 
 use toml::de::DeTable;
 
+use super::super::binding::{Field, Kind};
 use super::super::mistake::{At, Place, did_you_mean, quoted};
 use super::super::mistral::MistralApiBinding;
 use super::{NOT_YET, Reader, Value};
 
-/// The kinds of binding, by their names in the seed.
-const KINDS: [&str; 2] = ["header_binding", "mistral_api"];
+/// A kind of its own, beside those of [`Kind`].
+const MISTRAL_API: &str = "mistral_api";
 const UNSUPPORTED_KINDS: [&str; 2] = ["github", "workspace_header_bindings"];
 
 /// A binding with what was given of it.
 #[derive(Debug)]
 pub(in crate::policy) struct RawBinding {
     pub(in crate::policy) place: Place,
-    pub(in crate::policy) host: Option<At<String>>,
-    pub(in crate::policy) header: Option<At<String>>,
-    pub(in crate::policy) secret_name: Option<At<String>>,
-    pub(in crate::policy) path_prefix: Option<At<String>>,
-    pub(in crate::policy) prefix: Option<At<String>>,
-    pub(in crate::policy) suffix: Option<At<String>>,
+    pub(in crate::policy) kind: Kind,
+    pub(in crate::policy) fields: Vec<(Field, At<String>)>,
     pub(in crate::policy) scrub: Option<At<bool>>,
+}
+
+impl RawBinding {
+    /// What was given of a field.
+    pub(in crate::policy) fn get(&self, field: Field) -> Option<&At<String>> {
+        self.fields.iter().find(|(known, _)| *known == field).map(|(_, at)| at)
+    }
 }
 
 /// A binding to the Mistral API with what was given of it.
@@ -60,19 +64,21 @@ impl Reader<'_> {
     }
 
     fn binding(&mut self, entry: &Value<'_>, table: &DeTable<'_>) {
-        let kind = table.get("kind").and_then(|kind| self.string(kind, "kind"));
-        match kind.as_ref().map_or("header_binding", |kind| kind.value.as_str()) {
-            "header_binding" => self.header_binding(entry, table),
-            "mistral_api" => self.mistral_api(entry, table),
-            _ => {}
-        }
-        if let Some(kind) = kind.filter(|kind| !KINDS.contains(&kind.value.as_str())) {
-            let (what, cure) = if UNSUPPORTED_KINDS.contains(&kind.value.as_str()) {
-                (format!("kind {} is not supported by this version", kind.value), NOT_YET.to_owned())
-            } else {
-                (format!("{} is not a kind of binding", quoted(&kind.value)), did_you_mean(&kind.value, &KINDS))
-            };
-            self.mistakes.add(&kind.place, what, cure);
+        let written = table.get("kind").and_then(|kind| self.string(kind, "kind"));
+        let name = written.as_ref().map_or(Kind::Header.name(), |kind| kind.value.as_str());
+        match Kind::ALL.into_iter().find(|kind| kind.name() == name) {
+            Some(kind) => self.binding_of(kind, entry, table),
+            None if name == MISTRAL_API => self.mistral_api(entry, table),
+            None => {
+                let known: Vec<&str> = Kind::ALL.iter().map(|kind| kind.name()).chain([MISTRAL_API]).collect();
+                let (what, cure) = if UNSUPPORTED_KINDS.contains(&name) {
+                    (format!("kind {name} is not supported by this version"), NOT_YET.to_owned())
+                } else {
+                    (format!("{} is not a kind of binding", quoted(name)), did_you_mean(name, &known))
+                };
+                let place = written.as_ref().map_or_else(|| self.place_of(entry), |kind| kind.place.clone());
+                self.mistakes.add(&place, what, cure);
+            }
         }
     }
 
@@ -91,41 +97,47 @@ impl Reader<'_> {
         self.document.mistral_apis.push(raw);
     }
 
-    fn header_binding(&mut self, entry: &Value<'_>, table: &DeTable<'_>) {
-        let place = self.place_of(entry);
-        let mut raw = RawBinding {
-            place,
-            host: None,
-            header: None,
-            secret_name: None,
-            path_prefix: None,
-            prefix: None,
-            suffix: None,
-            scrub: None,
-        };
+    fn binding_of(&mut self, kind: Kind, entry: &Value<'_>, table: &DeTable<'_>) {
+        let known: Vec<Field> = kind.required().iter().chain(kind.optional()).copied().collect();
+        let mut raw = RawBinding { place: self.place_of(entry), kind, fields: Vec::new(), scrub: None };
         for (key, value) in table {
-            match &**key.get_ref() {
-                "kind" => {}
-                "host" => raw.host = self.string(value, "host"),
-                "header" => raw.header = self.string(value, "header"),
-                "secret_name" => raw.secret_name = self.string(value, "secret_name"),
-                "path_prefix" => raw.path_prefix = self.string(value, "path_prefix"),
-                "prefix" => raw.prefix = self.text(value, "prefix"),
-                "suffix" => raw.suffix = self.text(value, "suffix"),
-                "scrub" => raw.scrub = self.flag(value, "scrub"),
-                _ => self.unknown(
-                    key,
-                    "header_bindings.",
-                    &["kind", "host", "header", "secret_name", "path_prefix", "prefix", "suffix", "scrub"],
-                ),
+            let name = &**key.get_ref();
+            match known.iter().find(|field| field.key() == name) {
+                Some(&field) => {
+                    let text = if field.may_be_empty() {
+                        self.text(value, field.key())
+                    } else {
+                        self.string(value, field.key())
+                    };
+                    raw.fields.extend(text.map(|text| (field, text)));
+                }
+                None if name == "kind" => {}
+                None if name == "scrub" => raw.scrub = self.flag(value, "scrub"),
+                None => {
+                    let keys: Vec<&str> =
+                        ["kind"].into_iter().chain(known.iter().map(|field| field.key())).chain(["scrub"]).collect();
+                    self.unknown(key, "header_bindings.", &keys);
+                }
             }
         }
-        for required in ["host", "header", "secret_name"] {
+        for required in kind.required().iter().map(|field| field.key()) {
             if !table.contains_key(required) {
                 let hint = format!("add {required} = \"…\"");
                 self.mistakes.add(&raw.place, format!("the binding has no `{required}`"), hint);
             }
         }
+        if kind == Kind::Basic {
+            self.one_user(&raw.place, table);
+        }
         self.document.bindings.push(raw);
+    }
+
+    fn one_user(&mut self, place: &Place, table: &DeTable<'_>) {
+        let what = match [Field::User, Field::UserSecret].map(|field| table.contains_key(field.key())) {
+            [true, true] => "the binding has both `user` and `user_secret`",
+            [false, false] => "the binding has no user",
+            [true, false] | [false, true] => return,
+        };
+        self.mistakes.add(place, what, "give one of user = \"NAME\" or user_secret = \"SECRET\"");
     }
 }

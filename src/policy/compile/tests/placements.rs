@@ -1,0 +1,62 @@
+//! Bindings to other places than headers.
+
+use super::*;
+
+/// One binding to a.test of a kind, with these further lines, and its secret.
+fn binding(kind: &str, lines: &str) -> String {
+    format!("[[header_bindings]]\nkind = \"{kind}\"\nhost = \"a.test\"\nsecret_name = \"K\"\n{lines}\n")
+}
+
+const SECRETS: &str = "[secrets.K]\nenv = \"K\"\nplaceholders = [\"K\"]\n";
+
+mistakes! {
+    a_parameter_is_missing: binding("query_parameter", "") + SECRETS => [
+        "dir/p.toml:1:1: the binding has no `parameter`\n  hint: add parameter = \"…\""];
+    a_cookie_is_missing: binding("cookie", "") + SECRETS => [
+        "dir/p.toml:1:1: the binding has no `cookie`\n  hint: add cookie = \"…\""];
+    a_user_is_missing: binding("basic", "") + SECRETS => [
+        "dir/p.toml:1:1: the binding has no user\n  hint: give one of user = \"NAME\" or user_secret = \"SECRET\""];
+    two_users: binding("basic", "user = \"me\"\nuser_secret = \"K\"") + SECRETS => [
+        "dir/p.toml:1:1: the binding has both `user` and `user_secret`\n  hint: give one of user = \"NAME\" or user_secret = \"SECRET\""];
+    an_undeclared_user: binding("basic", "user_secret = \"U\"") + SECRETS => [
+        "dir/p.toml:5:15: the secret \"U\" is not declared\n  hint: add [secrets.U] to the file, or --secret U=env:U"];
+    another_kinds_key: binding("cookie", "cookie = \"c\"\nheader = \"X\"") + SECRETS => [
+        "dir/p.toml:6:1: unknown key \"header_bindings.header\"\n  hint: known here: kind, host, cookie, secret_name, path_prefix, scrub"];
+    no_marker: binding("path_segment", "") + "[secrets.K]\nenv = \"K\"" => [
+        "dir/p.toml:1:1: the secret K has no placeholder, whose place in the path it could take\n  hint: write placeholders = [\"VARIABLE\"] in [secrets.K]"];
+    two_parameters: binding("query_parameter", "parameter = \"key\"") + &binding("query_parameter", "parameter = \"KEY\"\npath_prefix = \"/v1\"") + SECRETS => [
+        "dir/p.toml:6:1: both this binding (paths /v1…) and the one at dir/p.toml:1:1 (paths /…) would set the query parameter KEY of one request to a.test\n  hint: keep one of them, or give them path prefixes of which none begins the other"];
+    basic_beside_a_header: binding("basic", "user = \"me\"") + "[[header_bindings]]\nhost = \"a.test\"\nheader = \"Authorization\"\nsecret_name = \"K\"\n" + SECRETS => [
+        "dir/p.toml:6:1: both this binding (paths /…) and the one at dir/p.toml:1:1 (paths /…) would set the header authorization of one request to a.test\n  hint: keep one of them, or give them path prefixes of which none begins the other"];
+    basic_beside_mistral: binding("basic", "user = \"me\"") + "[[header_bindings]]\nkind = \"mistral_api\"\nhost = \"a.test\"\n" + SECRETS => [
+        "dir/p.toml:6:1: both this binding (paths /…) and the one at dir/p.toml:1:1 (paths /…) would set the header authorization of one request to a.test\n  hint: keep one of them, or give them path prefixes of which none begins the other"];
+    a_cookie_beside_the_header: binding("cookie", "cookie = \"c\"") + "[[header_bindings]]\nhost = \"a.test\"\nheader = \"Cookie\"\nsecret_name = \"K\"\n" + SECRETS => [
+        "dir/p.toml:6:1: both this binding (paths /…) and the one at dir/p.toml:1:1 (paths /…) would set the header cookie of one request to a.test\n  hint: keep one of them, or give them path prefixes of which none begins the other"];
+}
+
+/// Different places of one request, and one place of different requests, are no conflict.
+#[test]
+fn places_that_are_apart() {
+    let text = [
+        binding("query_parameter", "parameter = \"key\""),
+        binding("query_parameter", "parameter = \"token\""),
+        binding("cookie", "cookie = \"key\""),
+        binding("basic", "user_secret = \"U\"\npath_prefix = \"/v1/\""),
+        binding("basic", "user = \"\"\npath_prefix = \"/v2/\""),
+        binding("path_segment", "prefix = \"bot\""),
+    ];
+    let compiled = compile(&(text.concat() + "[network]\nmode = \"all\"\n[secrets.U]\nenv = \"U\"\n" + SECRETS));
+    let samples: Vec<_> = compiled.policy.bindings().iter().map(|b| b.placement().sample(b.secret_name())).collect();
+    assert_eq!(
+        samples,
+        [
+            "?key={K}",
+            "?token={K}",
+            "cookie: key={K}",
+            "authorization: Basic {U}:{K}",
+            "authorization: Basic :{K}",
+            "/bot{K}"
+        ]
+    );
+    assert_eq!(warnings(&compiled), Vec::<String>::new());
+}
