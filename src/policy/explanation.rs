@@ -5,7 +5,7 @@ use serde::Serialize;
 
 use crate::types::{Authority, Destination, Host, HostName, RequestFacts, Scheme};
 
-use super::binding::{BasicUser, Binding, Placement};
+use super::binding::{Accepts, BasicUser, Binding, Placement};
 use super::compile::Compiled;
 use super::egress::EgressMode;
 use super::mistake::Place;
@@ -133,6 +133,12 @@ pub struct Credential {
     /// What the place will hold, with `{SECRET}` for the value; of the text alone, since the other fields say it.
     #[serde(skip)]
     pub shown: String,
+    /// Where its value comes from, and how long one is used.
+    pub source: String,
+    /// Only a client that sends its placeholder gets it.
+    pub only_for_placeholder: bool,
+    /// Whether answers are searched for it.
+    pub scrub: bool,
     /// What paths begin with that it is for.
     pub path_prefix: String,
     /// Where the binding was written.
@@ -269,6 +275,9 @@ fn credential(compiled: &Compiled, index: usize) -> Credential {
         prefix: None,
         suffix: None,
         shown: placement.sample(binding.secret_name()),
+        source: source(compiled, binding),
+        only_for_placeholder: binding.accepts() == Accepts::PlaceholderOnly,
+        scrub: binding.scrub(),
         path_prefix: binding.path_prefix().to_owned(),
         place: compiled.written.binding(index).cloned(),
     };
@@ -282,6 +291,12 @@ fn credential(compiled: &Compiled, index: usize) -> Credential {
         Placement::Basic { user: BasicUser::Secret(user) } => credential.user_secret = Some(user.clone()),
     }
     credential
+}
+
+/// Nothing is read for this, so it does not say when a value of now ends.
+fn source(compiled: &Compiled, binding: &Binding) -> String {
+    let secret = compiled.secrets.iter().find(|secret| secret.name == binding.secret_name());
+    secret.map_or_else(String::new, |secret| format!("{}, used {}", secret.source, secret.source.life(binding.ttl())))
 }
 
 /// The bindings for the host that are not used. A look-up uses none, so nothing is said of them.

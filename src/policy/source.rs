@@ -150,7 +150,9 @@ impl SecretSource {
             (false, Some(seconds)) => format!("for {seconds} seconds, and read anew ahead of that"),
             (true, None) => "until the end that its answer tells, and renewed ahead of it".to_owned(),
             (true, Some(seconds)) => {
-                format!("for {seconds} seconds at most, or until the end that its answer tells, and renewed ahead of it")
+                format!(
+                    "for {seconds} seconds at most, or until the end that its answer tells, and renewed ahead of it"
+                )
             }
         }
     }

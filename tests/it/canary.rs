@@ -168,7 +168,10 @@ fn no_way_leads_to_a_secret() {
     let (file, command) = (file.display().to_string(), command.display().to_string());
     let audit = run.audit_file();
     let run = run.bind(&format!("{HOST} X-Key: {{FILE}}")).arg("--secret").arg(&format!("FILE=file:{file}"));
-    let run = run.bind(&format!("{HOST}/ Authorization: Bearer {{RUN}}")).arg("--secret").arg(&format!("RUN=command:{command}"));
+    let run = run
+        .bind(&format!("{HOST}/ Authorization: Bearer {{RUN}}"))
+        .arg("--secret")
+        .arg(&format!("RUN=command:{command}"));
     let run = run.bind(&format!("{OTHER}/bound/ X-Key: {{ENV}}")).secret_env("ENV", FROM_ENVIRONMENT);
     let run = run.arg("--placeholder").arg("RUN=CANARY_TOKEN");
     let work = run.work();
@@ -193,7 +196,8 @@ fn no_way_leads_to_a_secret() {
     let bound = internet().web.requests(HOST);
     assert!(bound.iter().filter(|request| request.header("x-key") == [FROM_FILE]).count() > 40, "{}", bound.len());
     for request in internet().web.requests(OTHER) {
-        let held = [FROM_FILE, FROM_COMMAND, FROM_ENVIRONMENT].iter().map(|secret| request.count(secret)).sum::<usize>();
+        let held =
+            [FROM_FILE, FROM_COMMAND, FROM_ENVIRONMENT].iter().map(|secret| request.count(secret)).sum::<usize>();
         assert_eq!(held, 0, "{request:?}");
     }
     let forged = output.audit.iter().filter(|row| row.get("forged").is_some()).count();

@@ -62,6 +62,7 @@ fn show(explanation: &Explanation, out: &mut dyn Write) -> io::Result<()> {
     show_rules(explanation, out)?;
     for binding in &explanation.bindings {
         writeln!(out, "binding: {}", credential(binding))?;
+        writeln!(out, "secret: {}", secret(binding))?;
     }
     for other in &explanation.other_bindings {
         writeln!(out, "not used: {}, which {}", credential(&other.credential), other.why)?;
@@ -109,4 +110,12 @@ fn credential(credential: &Credential) -> String {
     let Credential { shown, secret, path_prefix, .. } = credential;
     let user = credential.user_secret.as_ref().map_or_else(String::new, |user| format!("secret {user}, "));
     format!("{shown} ({user}secret {secret}, paths {path_prefix}…)")
+}
+
+/// Where it comes from, and what is particular about it.
+fn secret(credential: &Credential) -> String {
+    let Credential { secret, source, .. } = credential;
+    let only = if credential.only_for_placeholder { "; only in place of its placeholder" } else { "" };
+    let shown = if credential.scrub { "" } else { "; answers can show it" };
+    format!("{secret} from {source}{only}{shown}")
 }

@@ -22,7 +22,35 @@ fn explain_shows_the_entry_and_the_bindings() {
         "permitted: POST https://api.example.com/v1/models\n\
          decided by: network host api.example.com at p:3:10\n\
          binding: authorization: Bearer {KEY} (secret KEY, paths /v1/…)\n\
+         secret: KEY from the variable NOT_SET_ANYWHERE, used as long as the command runs\n\
          note: nothing was resolved; every address of api.example.com is checked when it is looked up, before it is dialled\n"
+    );
+}
+
+/// Each source, and how long one of its values is used.
+#[test]
+fn explain_says_where_a_credential_comes_from_and_how_long_it_lives() {
+    let text = "[network]\nmode = \"all\"\n\
+        [secrets.A]\nfile = \"/k\"\n[secrets.B]\ncommand = [\"issue\", \"--arg\"]\n\
+        [secrets.C]\ncommand = [\"issue\"]\nttl_seconds = 60\n[secrets.D]\nhttp = \"https://i.test/secret/path\"\n\
+        [[header_bindings]]\nhost = \"a.test\"\nheader = \"A\"\nsecret_name = \"A\"\nscrub = false\n\
+        [[header_bindings]]\nhost = \"a.test\"\nheader = \"B\"\nsecret_name = \"B\"\n\
+        [[header_bindings]]\nhost = \"a.test\"\nheader = \"C\"\nsecret_name = \"C\"\n\
+        [[header_bindings]]\nhost = \"a.test\"\nheader = \"D\"\nsecret_name = \"D\"\n\
+        [[header_bindings]]\nkind = \"mistral_api\"\nhost = \"a.test\"\n";
+    let file = Scratch::new("lives", text);
+    let o = policy(&["explain", "--policy", file.path(), "GET", "https://a.test/"]);
+    let said: Vec<&str> = o.out.lines().filter_map(|line| line.strip_prefix("secret: ")).collect();
+    assert_eq!(
+        said,
+        [
+            "A from the file /k, used as long as the command runs; answers can show it",
+            "B from the command issue, used until the end that its answer tells, and renewed ahead of it",
+            "C from the command issue, used for 60 seconds at most, or until the end that its answer tells, and renewed ahead of it",
+            "D from https://i.test, used until the end that its answer tells, and renewed ahead of it",
+            "MISTRAL_API_KEY from the variable MISTRAL_API_KEY, used for 3600 seconds, and read anew ahead of that; \
+             only in place of its placeholder",
+        ]
     );
 }
 
