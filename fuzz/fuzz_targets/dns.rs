@@ -25,12 +25,12 @@ static RESPONDER: LazyLock<(Runtime, Arc<Responder>)> = LazyLock::new(|| {
     let id = SandboxId::from_bits(1);
     let ca = Arc::new(SandboxCa::generate(&id).expect("an authority"));
     let leaves = LeafConfigs::new(ca, LeafLimits::default()).expect("a key");
-    let injector = Injector::new(&[], &HashMap::new());
+    let injector = Injector::new(&[], &HashMap::new(), Vec::new());
     let worker = Worker {
-        sandbox: Arc::new(Sandbox { id, policy: Arc::new(Policy::default()), leaves, injector }),
+        sandbox: Arc::new(Sandbox::new(id, Policy::default(), leaves, injector)),
         resolver: Resolver::new(&["127.0.0.1:9".parse().expect("an address")]).expect("a resolver"),
         upstream_tls: Arc::new(UpstreamTls::new(&[], &|name| std::env::var_os(name)).expect("roots")),
-        audit: sandbox_proxy::audit::start(None).expect("a thread").0,
+        audit: sandbox_proxy::audit::start(None, false).expect("a thread").0,
         pool: Arc::new(Pool::default()),
         upstream_proxy: None,
     };

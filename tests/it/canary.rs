@@ -46,7 +46,7 @@ def drain(sock):
             got += part
     except OSError as error:
         got += repr(error).encode()
-    return got
+    return got or b"closed without a word"
 
 def send(target, *lines, method="GET", host=HOST, to=None, sni=None, body=""):
     sock = tls(socket.create_connection((to or host, 443)), sni or to or host)

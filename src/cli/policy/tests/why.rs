@@ -143,7 +143,10 @@ fn explain_as_json() {
         &["GET", "https://api.example.com/v1/x?y"],
     );
     let place = |line: u32, column: u32| json!({"file": "p", "line": line, "column": column});
-    let credential = |header: &str, path: &str, prefix: &str, place: &Value| json!({"kind": "header_binding", "header": header, "secret": "KEY", "prefix": prefix, "suffix": "", "path_prefix": path, "place": place});
+    let credential = |header: &str, path: &str, prefix: &str, place: &Value| {
+        json!({"kind": "header_binding", "header": header, "secret": "KEY", "prefix": prefix, "suffix": "", "path_prefix": path, "place": place,
+        "source": "the variable KEY, used as long as the command runs", "only_for_placeholder": false, "scrub": true})
+    };
     let because = |mut credential: Value, why: &str| {
         credential["why"] = why.into();
         credential
