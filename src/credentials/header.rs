@@ -9,6 +9,7 @@ use base64::prelude::BASE64_STANDARD;
 use bytes::Bytes;
 use http::header::{HeaderMap, HeaderName, HeaderValue};
 use http::request::Parts;
+use rustls::sign::CertifiedKey;
 use zeroize::Zeroizing;
 
 use crate::policy::Binding;
@@ -74,12 +75,20 @@ pub enum InjectError {
 
 /// The credentials that one request has got.
 #[derive(Debug, Default)]
-pub struct Used(Vec<Taken>);
+pub struct Used {
+    taken: Vec<Taken>,
+    identity: Option<Arc<CertifiedKey>>,
+}
 
 impl Used {
     /// The upstream has refused them.
     pub fn refused(&self) {
-        self.0.iter().for_each(|(keeper, live)| keeper.refused(live));
+        self.taken.iter().for_each(|(keeper, live)| keeper.refused(live));
+    }
+
+    /// What the connection has to show.
+    pub fn identity(&self) -> Option<&Arc<CertifiedKey>> {
+        self.identity.as_ref()
     }
 }
 
@@ -122,12 +131,13 @@ impl Injector {
             let (secret, variable) = (placeholder.secret().to_owned(), placeholder.variable().to_owned());
             return Err(InjectError::Misplaced { header, secret, variable });
         }
-        let mut used = Vec::with_capacity(ready.len());
+        let mut used = Used::default();
         for (bound, piece) in ready {
-            used.extend(piece.taken.iter().cloned());
+            used.taken.extend(piece.taken.iter().cloned());
+            used.identity = used.identity.or(piece.identity.clone());
             bound.put(head, piece, self.stand_ins(bound))?;
         }
-        Ok(Used(used))
+        Ok(used)
     }
 
     /// Takes out of trailers what a client sent in the place of one of these bindings, and what holds a placeholder.
@@ -161,7 +171,7 @@ impl Injector {
 
 fn searched(bindings: &[Binding], keepers: &HashMap<String, Arc<Keeper>>) -> HashMap<Authority, Arc<Watch>> {
     let mut of_hosts = HashMap::<&Authority, Vec<Arc<Keeper>>>::new();
-    for binding in bindings.iter().filter(|binding| binding.scrub()) {
+    for binding in bindings.iter().filter(|binding| binding.scrub() && !binding.is_for_connection()) {
         let of_binding = binding.secrets().filter_map(|name| keepers.get(name)).cloned();
         of_hosts.entry(binding.host()).or_default().extend(of_binding);
     }

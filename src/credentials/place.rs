@@ -4,6 +4,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use http::header::{COOKIE, HeaderMap, HeaderName, HeaderValue};
 use http::request::Parts;
+use rustls::sign::CertifiedKey;
 use zeroize::Zeroizing;
 
 use crate::policy::{Accepts, BasicUser, Binding, Placement};
@@ -12,6 +13,7 @@ use super::header::{InjectError, basic_value, header_value};
 use super::placeholder::Placeholder;
 use super::renew::{Keeper, Live};
 
+mod certificate;
 mod cookie;
 mod escape;
 mod query;
@@ -27,6 +29,13 @@ pub(super) struct Bound {
     /// In the order of [`Binding::secrets`]; `None` where no secret of that name is configured.
     pub(super) keepers: Vec<Option<Arc<Keeper>>>,
     made: Mutex<Option<Made>>,
+    identity: Mutex<Option<Identity>>,
+}
+
+/// The client certificate for one value of each secret.
+struct Identity {
+    generations: Vec<u64>,
+    made: Result<Arc<CertifiedKey>, String>,
 }
 
 /// The header for one value of each secret.
@@ -39,6 +48,8 @@ struct Made {
 pub(super) struct Piece {
     /// Of the header that is the binding's own.
     header: Option<HeaderValue>,
+    /// For the connection.
+    pub(super) identity: Option<Arc<CertifiedKey>>,
     /// What it is made of.
     pub(super) taken: Vec<Taken>,
 }
@@ -46,7 +57,7 @@ pub(super) struct Piece {
 impl Bound {
     pub(super) fn new(binding: Binding, keeper: impl Fn(&str) -> Option<Arc<Keeper>>) -> Self {
         let keepers = binding.secrets().map(keeper).collect();
-        Self { binding, keepers, made: Mutex::default() }
+        Self { binding, keepers, made: Mutex::default(), identity: Mutex::default() }
     }
 
     /// What to put into a request with this head, if anything; `stand_ins` are the placeholders of the secret.
@@ -71,17 +82,25 @@ impl Bound {
             Placement::Basic { user } => {
                 let taken = self.take().await?;
                 let value = self.made(&taken, || basic_header(user, &taken));
-                return Ok(Some(Piece { header: Some(self.usable(value)?), taken }));
+                return Ok(Some(Piece { header: Some(self.usable(value)?), identity: None, taken }));
+            }
+            Placement::ClientCertificate { .. } => {
+                let taken = self.take().await?;
+                let identity = Some(self.usable(self.identity(&taken))?);
+                return Ok(Some(Piece { header: None, identity, taken }));
             }
         };
         let taken = self.take().await?;
         let usable = match self.binding.placement() {
             Placement::Cookie { .. } => cookie::check(taken[0].1.secret.expose()),
             Placement::PathSegment { prefix, suffix } => segment::check(prefix, taken[0].1.secret.expose(), suffix),
-            Placement::QueryParameter { .. } | Placement::Header { .. } | Placement::Basic { .. } => Ok(()),
+            Placement::QueryParameter { .. }
+            | Placement::Header { .. }
+            | Placement::Basic { .. }
+            | Placement::ClientCertificate { .. } => Ok(()),
         };
         self.usable(usable)?;
-        Ok(Some(Piece { header, taken }))
+        Ok(Some(Piece { header, identity: None, taken }))
     }
 
     async fn header_piece<'a>(
@@ -111,7 +130,7 @@ impl Bound {
             Some(pair) => basic_value(&pair),
             None => self.made(&taken, || header_value(prefix, secret, suffix)),
         };
-        Ok(Some(Piece { header: Some(self.usable(value)?), taken }))
+        Ok(Some(Piece { header: Some(self.usable(value)?), identity: None, taken }))
     }
 
     /// Takes away what the client sent in the place, in every spelling that some server takes for the same.
@@ -123,8 +142,8 @@ impl Bound {
                 self.strip_header(&mut head.headers);
                 Ok(())
             }
-            // What stands there is replaced.
-            Placement::PathSegment { .. } => Ok(()),
+            // What stands there is replaced, and of a handshake the client has none.
+            Placement::PathSegment { .. } | Placement::ClientCertificate { .. } => Ok(()),
         })
     }
 
@@ -159,6 +178,7 @@ impl Bound {
             Placement::PathSegment { prefix, suffix } => {
                 segment::swap(&mut head.uri, (prefix, suffix), secret, stand_ins)
             }
+            Placement::ClientCertificate { .. } => Ok(()),
             Placement::Header { .. } | Placement::Basic { .. } => {
                 let header = self.binding.placement().header().cloned();
                 head.headers.extend(header.zip(piece.header));
@@ -173,6 +193,12 @@ impl Bound {
             let failed = |reason: String| self.unavailable(name, reason);
             let keeper = keeper.clone().ok_or_else(|| failed("no secret of that name is configured".to_owned()))?;
             let live = keeper.value().await.map_err(|error| failed(error.0))?;
+            // No spelling that answers are searched for holds a line break.
+            if live.secret.expose().contains(&b'\n') && !self.binding.is_for_connection() {
+                return Err(failed(
+                    "it is a PEM text of several lines, which can be a client certificate only".to_owned(),
+                ));
+            }
             taken.push((keeper, live));
         }
         Ok(taken)
@@ -185,6 +211,19 @@ impl Bound {
         match &*made {
             Some(made) if made.generations.iter().copied().eq(generations()) => made.header.clone(),
             Some(_) | None => made.insert(Made { generations: generations().collect(), header: make() }).header.clone(),
+        }
+    }
+
+    fn identity(&self, taken: &[Taken]) -> Result<Arc<CertifiedKey>, String> {
+        // Nothing panics while it is locked.
+        let mut kept = self.identity.lock().unwrap_or_else(PoisonError::into_inner);
+        let generations: Vec<u64> = taken.iter().map(|(_, live)| live.generation).collect();
+        match &*kept {
+            Some(kept) if kept.generations == generations => kept.made.clone(),
+            Some(_) | None => {
+                let made = certificate::identity(taken[1].1.secret.expose(), taken[0].1.secret.expose());
+                kept.insert(Identity { generations, made }).made.clone()
+            }
         }
     }
 

@@ -178,7 +178,7 @@ impl Binding {
 
     /// Every secret that it takes, [`Self::secret_name`] first.
     pub fn secrets(&self) -> impl Iterator<Item = &str> {
-        std::iter::once(self.secret_name.as_str()).chain(self.placement.user_secret())
+        std::iter::once(self.secret_name.as_str()).chain(self.placement.other_secret())
     }
 
     /// Whether it takes a secret of this name.
@@ -201,9 +201,14 @@ impl Binding {
         self.ttl
     }
 
-    /// Whether the host's responses are searched for the values, so that they do not come back.
+    /// Whether the host's responses are searched for the values, so that they do not come back. What TLS uses never leaves.
     pub fn scrub(&self) -> bool {
         self.scrub
+    }
+
+    /// Whether it is used when a connection is made, and in no request.
+    pub fn is_for_connection(&self) -> bool {
+        matches!(self.placement, Placement::ClientCertificate { .. })
     }
 
     /// Whether both would set one place of a request that both are for.

@@ -119,6 +119,9 @@ pub struct Credential {
     /// The user of Basic.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub user: Option<String>,
+    /// The name of the secret that holds a client's certificate.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub certificate: Option<String>,
     /// The name of the secret that is the user of Basic.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub user_secret: Option<String>,
@@ -271,6 +274,7 @@ fn credential(compiled: &Compiled, index: usize) -> Credential {
         cookie: None,
         user: None,
         user_secret: None,
+        certificate: None,
         secret: binding.secret_name().to_owned(),
         prefix: None,
         suffix: None,
@@ -289,6 +293,7 @@ fn credential(compiled: &Compiled, index: usize) -> Credential {
         Placement::Cookie { name } => credential.cookie = Some(name.clone()),
         Placement::Basic { user: BasicUser::Plain(user) } => credential.user = Some(user.clone()),
         Placement::Basic { user: BasicUser::Secret(user) } => credential.user_secret = Some(user.clone()),
+        Placement::ClientCertificate { certificate } => credential.certificate = Some(certificate.clone()),
     }
     credential
 }

@@ -144,6 +144,7 @@ fn of_binding(binding: &Binding) -> [Key; 8] {
         Placement::Cookie { name } => (kind, ("cookie", Some(text(name))), [None, None]),
         Placement::Basic { user: BasicUser::Plain(user) } => (kind, ("user", Some(text(user))), [None, None]),
         Placement::Basic { user: BasicUser::Secret(user) } => (kind, ("user_secret", Some(text(user))), [None, None]),
+        Placement::ClientCertificate { certificate } => (kind, ("certificate", Some(text(certificate))), [None, None]),
         Placement::PathSegment { prefix, suffix } => (kind, ("prefix", None), [given(prefix), given(suffix)]),
     };
     [
@@ -151,7 +152,7 @@ fn of_binding(binding: &Binding) -> [Key; 8] {
         ("host", Some(text(binding.host()))),
         place,
         ("secret_name", Some(text(binding.secret_name()))),
-        ("path_prefix", given(binding.path_prefix())),
+        ("path_prefix", given(binding.path_prefix()).filter(|_| !binding.is_for_connection())),
         ("prefix", prefix),
         ("suffix", suffix),
         ("scrub", (!binding.scrub()).then_some(Value::Boolean(false))),
@@ -338,6 +339,12 @@ host = "cookie.example.com"
 cookie = "session"
 secret_name = "KEY"
 path_prefix = "/"
+
+[[header_bindings]]
+kind = "client_certificate"
+host = "tls.example.com"
+certificate = "USER"
+secret_name = "KEY"
 
 [[header_bindings]]
 kind = "path_segment"

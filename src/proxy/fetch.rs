@@ -45,7 +45,7 @@ impl OperatorFetch {
         if !call.url.is_tls() {
             return send(tcp, call, &authority).await;
         }
-        match handshake(&self.tls, Alpn::Http1Only, &authority, tcp).await {
+        match handshake(self.tls.config(Alpn::Http1Only), &authority, tcp).await {
             Ok(tls) => send(tls, call, &authority).await,
             Err(Refusal::Unverified { authority, reason }) => Err(FetchError::Unverified { authority, reason }),
             Err(other) => Err(FetchError::Unreachable { authority, reason: other.to_string() }),

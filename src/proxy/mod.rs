@@ -39,7 +39,7 @@ use crate::types::{Destination, Scheme};
 use body::ProxyBody;
 use capture::guard::RawSwitch;
 use capture::{Capture, Slot};
-use pool::{Key, Lease, Pool};
+use pool::{Identity, Key, Lease, Pool};
 use refusal::{Refusal, RequestHead};
 use scrub::BodyFilter;
 use tunnel::Joint;
@@ -158,18 +158,20 @@ async fn pass(
     let ticket = connection.underway.request(&connection.destination, request.method(), request.uri());
     let (number, policy) = sandbox.numbered_policy();
     let permitted = authorize::authorize(&policy, &connection.destination, request)?;
-    let key = Key {
+    let mut key = Key {
         authority: connection.destination.authority.clone(),
         dialled: matches!(permitted.grant(), Grant::Egress { .. }).then_some(connection.destination.dialled).flatten(),
         http1_only: upgrade.is_some(),
         plain: connection.destination.scheme == Scheme::Http,
         policy: number,
+        identity: None,
     };
     let event = row.event();
     event.rule = Some(permitted.grant().clone());
     let names = permitted.bindings().iter().flat_map(|&at| policy.bindings()[at].secrets());
     event.bindings = names.map(ToOwned::to_owned).collect();
     let (credentialed, used) = inject::inject(&sandbox.injector, permitted, upgrade.is_some()).await?;
+    key.identity = used.identity().cloned().map(Identity);
     let head = *credentialed.method() == Method::HEAD;
     let (mut response, mut lease) = upstream::send(connection, credentialed, key, row, &ticket).await?;
     if response.status() == StatusCode::UNAUTHORIZED {

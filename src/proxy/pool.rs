@@ -5,12 +5,14 @@
 //! for [`IDLE_TIME`]; at a bound a connection is closed instead of kept.
 
 use std::collections::HashMap;
+use std::hash::{Hash, Hasher};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use hyper::client::conn::{http1, http2};
+use rustls::sign::CertifiedKey;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::types::Authority;
@@ -40,6 +42,26 @@ pub struct Key {
     pub plain: bool,
     /// The number of the policy by which it was dialled: another one may forbid where it leads to.
     pub policy: u64,
+    /// What it showed of the user.
+    pub identity: Option<Identity>,
+}
+
+/// A client certificate with its key. Two are the same when they are one value: a renewed one has connections of its own.
+#[derive(Clone, Debug)]
+pub struct Identity(pub Arc<CertifiedKey>);
+
+impl PartialEq for Identity {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
+impl Eq for Identity {}
+
+impl Hash for Identity {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        Arc::as_ptr(&self.0).hash(state);
+    }
 }
 
 /// A hyper handle.
@@ -294,6 +316,7 @@ mod tests {
             http1_only: true,
             plain: false,
             policy: 0,
+            identity: None,
         }
     }
 

@@ -9,6 +9,7 @@ use http::{Method, Request, Response, Uri, Version};
 use hyper::body::Incoming;
 use hyper::client::conn::{http1, http2};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use rustls::ClientConfig;
 use rustls::pki_types::ServerName;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpSocket, TcpStream};
@@ -16,7 +17,7 @@ use tokio_rustls::TlsConnector;
 
 use crate::audit::Row;
 use crate::policy::{CheckedAddrs, Grant};
-use crate::tls::roots::{self, Alpn, UpstreamTls};
+use crate::tls::roots::{self, Alpn};
 use crate::types::{Authority, Destination, Host};
 
 use super::body::{RequestBody, TrailerFilter};
@@ -228,7 +229,11 @@ async fn open(worker: &Worker, key: &Key, target: &Target) -> Result<(Handle, Op
         return Ok((http1(tcp).await.map_err(bad)?, peer));
     }
     let alpn = if key.http1_only { Alpn::Http1Only } else { Alpn::H2OrHttp1 };
-    let tls = handshake(&worker.upstream_tls, alpn, authority, tcp).await?;
+    let config = match &key.identity {
+        Some(identity) => worker.upstream_tls.config_showing(alpn, &identity.0),
+        None => worker.upstream_tls.config(alpn),
+    };
+    let tls = handshake(config, authority, tcp).await?;
     let h2 = tls.get_ref().1.alpn_protocol() == Some(b"h2");
     let handle = if h2 {
         let (handle, driver) = http2::Builder::new(TokioExecutor::new())
@@ -329,8 +334,7 @@ pub(super) async fn connect_to(peer: SocketAddr) -> std::io::Result<TcpStream> {
 /// # Errors
 /// [`Refusal::Unverified`].
 pub(super) async fn handshake(
-    upstream: &UpstreamTls,
-    alpn: Alpn,
+    config: Arc<ClientConfig>,
     authority: &Authority,
     tcp: TcpStream,
 ) -> Result<tokio_rustls::client::TlsStream<TcpStream>, Refusal> {
@@ -340,7 +344,7 @@ pub(super) async fn handshake(
         Host::Ip(ip) => Ok(ServerName::from(*ip)),
     };
     let name = name.map_err(|_| unverified("no certificate can be valid for this name".to_owned()))?;
-    match tokio::time::timeout(TLS_TIME, TlsConnector::from(upstream.config(alpn)).connect(name, tcp)).await {
+    match tokio::time::timeout(TLS_TIME, TlsConnector::from(config).connect(name, tcp)).await {
         Ok(Ok(tls)) => Ok(tls),
         Ok(Err(error)) => Err(unverified(tls_reason(&error))),
         Err(_) => Err(unverified("no TLS handshake within 10 seconds".to_owned())),

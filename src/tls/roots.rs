@@ -9,10 +9,12 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
+use rustls::client::Resumption;
 use rustls::crypto::CryptoProvider;
 use rustls::crypto::aws_lc_rs::{self, kx_group};
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
+use rustls::sign::{CertifiedKey, SingleCertAndKey};
 use rustls::{CertificateError, ClientConfig, RootCertStore};
 
 use crate::types::read_bounded;
@@ -115,6 +117,15 @@ impl UpstreamTls {
             Alpn::H2OrHttp1 => &configs.h2_or_http1,
             Alpn::Http1Only => &configs.http1_only,
         })
+    }
+
+    /// The same for a client that shows this certificate. Sessions are not resumed: they would be shared with connections that
+    /// show none.
+    pub fn config_showing(&self, alpn: Alpn, identity: &Arc<CertifiedKey>) -> Arc<ClientConfig> {
+        let mut config = ClientConfig::clone(&self.config(alpn));
+        config.client_auth_cert_resolver = Arc::new(SingleCertAndKey::from(Arc::clone(identity)));
+        config.resumption = Resumption::disabled();
+        Arc::new(config)
     }
 
     fn roots(&self) -> RootCertStore {

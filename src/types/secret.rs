@@ -33,7 +33,7 @@ impl Secret {
     pub const MAX_LEN: usize = 64 * 1024;
 
     /// A value as its source gave it. One final newline (LF or CRLF) is taken off, since editors add it; anything else
-    /// that a header value cannot carry is an error.
+    /// that a header value cannot carry is an error, but for the line breaks of a PEM text (RFC 7468), which goes into none.
     ///
     /// # Errors
     /// [`SecretError`] says what is wrong and never what the value is.
@@ -51,7 +51,9 @@ impl Secret {
         if value.len() > Self::MAX_LEN {
             return Err(SecretError::TooLong);
         }
-        if value.iter().any(|&b| (b < 0x20 && b != b'\t') || b == 0x7f) {
+        let is_pem = value.starts_with(b"-----BEGIN ");
+        let is_break = |byte| is_pem && matches!(byte, b'\n' | b'\r');
+        if value.iter().any(|&b| (b < 0x20 && b != b'\t' && !is_break(b)) || b == 0x7f) {
             return Err(SecretError::Control);
         }
         let blank = |b: Option<&u8>| matches!(b, Some(b' ' | b'\t'));
@@ -90,6 +92,10 @@ mod tests {
     fn one_final_newline_is_taken_off() {
         assert_eq!(secret(b"abc\n"), Ok(b"abc".to_vec()));
         assert_eq!(secret(b"abc\r\n"), Ok(b"abc".to_vec()));
+        assert_eq!(
+            secret(b"-----BEGIN X-----\na\n-----END X-----\n"),
+            Ok(b"-----BEGIN X-----\na\n-----END X-----".to_vec())
+        );
         assert_eq!(secret("gr\u{fc}n".as_bytes()), Ok("gr\u{fc}n".as_bytes().to_vec()));
         assert_eq!(secret(b"abc\n\n"), Err(SecretError::Control));
     }
@@ -100,6 +106,7 @@ mod tests {
         assert_eq!(secret(b"\n"), Err(SecretError::Empty));
         assert_eq!(secret(b"abc\r\nX-Evil: 1"), Err(SecretError::Control));
         assert_eq!(secret(b"abc\0"), Err(SecretError::Control));
+        assert_eq!(secret(b"-----BEGIN X-----\n\0\n-----END X-----"), Err(SecretError::Control));
         assert_eq!(secret(b" abc"), Err(SecretError::Padding));
         assert_eq!(secret(&vec![b'a'; Secret::MAX_LEN + 1]), Err(SecretError::TooLong));
     }

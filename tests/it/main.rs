@@ -12,6 +12,7 @@ mod bindings;
 mod bounds;
 mod canary;
 mod carveouts;
+mod certificates;
 mod cli;
 mod clients;
 mod dialects;
@@ -86,6 +87,7 @@ const GROUPS: &[(&str, &[Case])] = &[
     ("renewal", renewal::CASES),
     ("placeholders", placeholders::CASES),
     ("placements", placements::CASES),
+    ("certificates", certificates::CASES),
     ("rules", rules::CASES),
     ("rules_hosts", rules_hosts::CASES),
     ("reload", reload::CASES),

@@ -108,8 +108,9 @@ fn show_rules(explanation: &Explanation, out: &mut dyn Write) -> io::Result<()> 
 
 fn credential(credential: &Credential) -> String {
     let Credential { shown, secret, path_prefix, .. } = credential;
-    let user = credential.user_secret.as_ref().map_or_else(String::new, |user| format!("secret {user}, "));
-    format!("{shown} ({user}secret {secret}, paths {path_prefix}…)")
+    let other = credential.user_secret.as_ref().or(credential.certificate.as_ref());
+    let other = other.map_or_else(String::new, |other| format!("secret {other}, "));
+    format!("{shown} ({other}secret {secret}, paths {path_prefix}…)")
 }
 
 /// Where it comes from, and what is particular about it.

@@ -20,6 +20,7 @@ pub(in crate::policy) enum Field {
     Cookie,
     User,
     UserSecret,
+    Certificate,
     SecretName,
     PathPrefix,
     Prefix,
@@ -34,6 +35,7 @@ pub(in crate::policy) enum Kind {
     Basic,
     Cookie,
     PathSegment,
+    ClientCertificate,
 }
 
 impl Field {
@@ -46,6 +48,7 @@ impl Field {
             Self::Cookie => "cookie",
             Self::User => "user",
             Self::UserSecret => "user_secret",
+            Self::Certificate => "certificate",
             Self::SecretName => "secret_name",
             Self::PathPrefix => "path_prefix",
             Self::Prefix => "prefix",
@@ -62,6 +65,7 @@ impl Field {
             | Self::Parameter
             | Self::Cookie
             | Self::UserSecret
+            | Self::Certificate
             | Self::SecretName
             | Self::PathPrefix => false,
         }
@@ -69,8 +73,8 @@ impl Field {
 }
 
 impl Kind {
-    pub(in crate::policy) const ALL: [Self; 5] =
-        [Self::Header, Self::QueryParameter, Self::Basic, Self::Cookie, Self::PathSegment];
+    pub(in crate::policy) const ALL: [Self; 6] =
+        [Self::Header, Self::QueryParameter, Self::Basic, Self::Cookie, Self::PathSegment, Self::ClientCertificate];
 
     /// Its name in a policy file.
     pub(in crate::policy) fn name(self) -> &'static str {
@@ -80,6 +84,7 @@ impl Kind {
             Self::Basic => "basic",
             Self::Cookie => "cookie",
             Self::PathSegment => "path_segment",
+            Self::ClientCertificate => "client_certificate",
         }
     }
 
@@ -90,6 +95,7 @@ impl Kind {
             Self::QueryParameter => &[Field::Host, Field::Parameter, Field::SecretName],
             Self::Cookie => &[Field::Host, Field::Cookie, Field::SecretName],
             Self::Basic | Self::PathSegment => &[Field::Host, Field::SecretName],
+            Self::ClientCertificate => &[Field::Host, Field::Certificate, Field::SecretName],
         }
     }
 
@@ -99,6 +105,8 @@ impl Kind {
             Self::Header | Self::PathSegment => &[Field::PathPrefix, Field::Prefix, Field::Suffix],
             Self::QueryParameter | Self::Cookie => &[Field::PathPrefix],
             Self::Basic => &[Field::PathPrefix, Field::User, Field::UserSecret],
+            // A connection is for every path.
+            Self::ClientCertificate => &[],
         }
     }
 }
@@ -146,6 +154,10 @@ fn placement<'a>(kind: Kind, field: &impl Fn(Field) -> Option<&'a str>, errors: 
             let secret = check(field(Field::UserSecret), parse_secret_name, Field::UserSecret, errors);
             let user = plain.or(secret.map(BasicUser::Secret))?;
             Some(Placement::Basic { user })
+        }
+        Kind::ClientCertificate => {
+            let certificate = check(field(Field::Certificate), parse_secret_name, Field::Certificate, errors)?;
+            Some(Placement::ClientCertificate { certificate })
         }
         Kind::PathSegment => {
             let prefix = check(affix(Field::Prefix), parse_segment, Field::Prefix, errors);

@@ -41,6 +41,11 @@ pub enum Placement {
         /// What stands behind the value in its segment.
         suffix: String,
     },
+    /// Into the TLS handshake, as the key of a client certificate.
+    ClientCertificate {
+        /// The secret that holds the certificate with its chain.
+        certificate: String,
+    },
 }
 
 /// The user of Basic credentials.
@@ -61,6 +66,7 @@ impl Placement {
             Self::Basic { .. } => Kind::Basic,
             Self::Cookie { .. } => Kind::Cookie,
             Self::PathSegment { .. } => Kind::PathSegment,
+            Self::ClientCertificate { .. } => Kind::ClientCertificate,
         };
         kind.name()
     }
@@ -70,14 +76,17 @@ impl Placement {
         match self {
             Self::Header { name, .. } => Some(name),
             Self::Basic { .. } => Some(&AUTHORIZATION),
-            Self::QueryParameter { .. } | Self::Cookie { .. } | Self::PathSegment { .. } => None,
+            Self::QueryParameter { .. }
+            | Self::Cookie { .. }
+            | Self::PathSegment { .. }
+            | Self::ClientCertificate { .. } => None,
         }
     }
 
-    /// The secret that is the user.
-    pub fn user_secret(&self) -> Option<&str> {
+    /// The secret that it takes besides: the user of Basic, or the certificate.
+    pub fn other_secret(&self) -> Option<&str> {
         match self {
-            Self::Basic { user: BasicUser::Secret(name) } => Some(name),
+            Self::Basic { user: BasicUser::Secret(name) } | Self::ClientCertificate { certificate: name } => Some(name),
             Self::Basic { user: BasicUser::Plain(_) }
             | Self::Header { .. }
             | Self::QueryParameter { .. }
@@ -92,6 +101,7 @@ impl Placement {
             (Self::QueryParameter { name: ours }, Self::QueryParameter { name: theirs })
             | (Self::Cookie { name: ours }, Self::Cookie { name: theirs }) => same_name(ours, theirs),
             (Self::PathSegment { .. }, Self::PathSegment { .. }) => same_marker && self == other,
+            (Self::ClientCertificate { .. }, Self::ClientCertificate { .. }) => true,
             (Self::Cookie { .. }, header) | (header, Self::Cookie { .. }) => header.header() == Some(&COOKIE),
             (ours, theirs) => match (ours.header(), theirs.header()) {
                 (Some(ours), Some(theirs)) => same_header(ours.as_str(), theirs.as_str()),
@@ -113,6 +123,7 @@ impl Placement {
             Self::Basic { user: BasicUser::Secret(user) } => format!("authorization: Basic {{{user}}}:{{{secret}}}"),
             Self::Cookie { name } => format!("cookie: {name}={{{secret}}}"),
             Self::PathSegment { prefix, suffix } => format!("/{prefix}{{{secret}}}{suffix}"),
+            Self::ClientCertificate { certificate } => format!("TLS: {{{certificate}}} with the key {{{secret}}}"),
         }
     }
 }
@@ -126,6 +137,7 @@ impl fmt::Display for Placement {
             Self::Basic { .. } => f.write_str("the header authorization"),
             Self::Cookie { name } => write!(f, "the cookie {name}"),
             Self::PathSegment { .. } => f.write_str("the path"),
+            Self::ClientCertificate { .. } => f.write_str("the client certificate"),
         }
     }
 }

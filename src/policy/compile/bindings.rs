@@ -18,7 +18,9 @@ pub(super) fn bindings(
     declared: &BTreeSet<String>,
     mistakes: &mut Collector,
 ) -> Vec<At<Binding>> {
-    let named = raw.iter().flat_map(|raw| [Field::SecretName, Field::UserSecret].map(|field| raw.get(field)));
+    let named = raw
+        .iter()
+        .flat_map(|raw| [Field::SecretName, Field::UserSecret, Field::Certificate].map(|field| raw.get(field)));
     for name in named.flatten().filter(|name| !declared.contains(&name.value)) {
         mistakes.add(&name.place, undeclared(&name.value), declare(&name.value));
     }

@@ -100,6 +100,8 @@ impl Reader<'_> {
     fn binding_of(&mut self, kind: Kind, entry: &Value<'_>, table: &DeTable<'_>) {
         let known: Vec<Field> = kind.required().iter().chain(kind.optional()).copied().collect();
         let mut raw = RawBinding { place: self.place_of(entry), kind, fields: Vec::new(), scrub: None };
+        // What TLS uses is in no request, so no answer can show it.
+        let has_scrub = kind != Kind::ClientCertificate;
         for (key, value) in table {
             let name = &**key.get_ref();
             match known.iter().find(|field| field.key() == name) {
@@ -112,10 +114,10 @@ impl Reader<'_> {
                     raw.fields.extend(text.map(|text| (field, text)));
                 }
                 None if name == "kind" => {}
-                None if name == "scrub" => raw.scrub = self.flag(value, "scrub"),
+                None if name == "scrub" && has_scrub => raw.scrub = self.flag(value, "scrub"),
                 None => {
-                    let keys: Vec<&str> =
-                        ["kind"].into_iter().chain(known.iter().map(|field| field.key())).chain(["scrub"]).collect();
+                    let keys = ["kind"].into_iter().chain(known.iter().map(|field| field.key()));
+                    let keys: Vec<&str> = keys.chain(has_scrub.then_some("scrub")).collect();
                     self.unknown(key, "header_bindings.", &keys);
                 }
             }

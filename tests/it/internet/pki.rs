@@ -4,12 +4,16 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
-use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair, KeyUsagePurpose, date_time_ymd};
-use rustls::ServerConfig;
+use rcgen::{
+    BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair, KeyUsagePurpose,
+    date_time_ymd,
+};
 use rustls::crypto::aws_lc_rs;
+use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
-use rustls::server::{ClientHello, ResolvesServerCert};
+use rustls::server::{ClientHello, ResolvesServerCert, WebPkiClientVerifier};
 use rustls::sign::CertifiedKey;
+use rustls::{RootCertStore, ServerConfig};
 
 /// Chained to no root at all.
 pub const SELF_SIGNED: &str = "self-signed.test";
@@ -54,6 +58,24 @@ impl Pki {
             .with_cert_resolver(Arc::new(BySni(self.clone())));
         config.alpn_protocols = alpn.iter().map(|protocol| protocol.as_bytes().to_vec()).collect();
         Arc::new(config)
+    }
+
+    /// The same for clients that show a certificate of the root: others are refused.
+    pub fn server_for_clients(self: &Arc<Self>) -> Arc<ServerConfig> {
+        let provider = Arc::new(aws_lc_rs::default_provider());
+        let mut roots = RootCertStore::empty();
+        roots.add(CertificateDer::from_pem_file(&self.file).unwrap()).unwrap();
+        let clients = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider.clone()).build().unwrap();
+        let config = ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions().unwrap();
+        Arc::new(config.with_client_cert_verifier(clients).with_cert_resolver(Arc::new(BySni(self.clone()))))
+    }
+
+    /// A client's certificate and its key, as PEM.
+    pub fn client(&self, name: &str) -> (String, String) {
+        let key = KeyPair::generate().unwrap();
+        let mut leaf = CertificateParams::new(vec![name.to_owned()]).unwrap();
+        leaf.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
+        (leaf.signed_by(&key, &self.root).unwrap().pem(), key.serialize_pem())
     }
 
     fn leaf(&self, name: &str) -> Arc<CertifiedKey> {

@@ -22,6 +22,15 @@ mistakes! {
         "dir/p.toml:5:15: the secret \"U\" is not declared\n  hint: add [secrets.U] to the file, or --secret U=env:U"];
     another_kinds_key: binding("cookie", "cookie = \"c\"\nheader = \"X\"") + SECRETS => [
         "dir/p.toml:6:1: unknown key \"header_bindings.header\"\n  hint: known here: kind, host, cookie, secret_name, path_prefix, scrub"];
+    no_certificate: binding("client_certificate", "") + SECRETS => [
+        "dir/p.toml:1:1: the binding has no `certificate`\n  hint: add certificate = \"…\""];
+    an_undeclared_certificate: binding("client_certificate", "certificate = \"C\"") + SECRETS => [
+        "dir/p.toml:5:15: the secret \"C\" is not declared\n  hint: add [secrets.C] to the file, or --secret C=env:C"];
+    a_certificate_is_for_every_path: binding("client_certificate", "certificate = \"K\"\npath_prefix = \"/v1/\"\nscrub = false") + SECRETS => [
+        "dir/p.toml:6:1: unknown key \"header_bindings.path_prefix\"\n  hint: known here: kind, host, certificate, secret_name",
+        "dir/p.toml:7:1: unknown key \"header_bindings.scrub\"\n  hint: known here: kind, host, certificate, secret_name"];
+    two_certificates: binding("client_certificate", "certificate = \"K\"") + &binding("client_certificate", "certificate = \"U\"") + SECRETS + "[secrets.U]\nenv = \"U\"" => [
+        "dir/p.toml:6:1: both this binding (paths /…) and the one at dir/p.toml:1:1 (paths /…) would set the client certificate of one request to a.test\n  hint: keep one of them, or give them path prefixes of which none begins the other"];
     no_marker: binding("path_segment", "") + "[secrets.K]\nenv = \"K\"" => [
         "dir/p.toml:1:1: the secret K has no placeholder, whose place in the path it could take\n  hint: write placeholders = [\"VARIABLE\"] in [secrets.K]"];
     two_parameters: binding("query_parameter", "parameter = \"key\"") + &binding("query_parameter", "parameter = \"KEY\"\npath_prefix = \"/v1\"") + SECRETS => [
@@ -44,6 +53,7 @@ fn places_that_are_apart() {
         binding("basic", "user_secret = \"U\"\npath_prefix = \"/v1/\""),
         binding("basic", "user = \"\"\npath_prefix = \"/v2/\""),
         binding("path_segment", "prefix = \"bot\""),
+        binding("client_certificate", "certificate = \"U\""),
     ];
     let compiled = compile(&(text.concat() + "[network]\nmode = \"all\"\n[secrets.U]\nenv = \"U\"\n" + SECRETS));
     let samples: Vec<_> = compiled.policy.bindings().iter().map(|b| b.placement().sample(b.secret_name())).collect();
@@ -55,7 +65,8 @@ fn places_that_are_apart() {
             "cookie: key={K}",
             "authorization: Basic {U}:{K}",
             "authorization: Basic :{K}",
-            "/bot{K}"
+            "/bot{K}",
+            "TLS: {U} with the key {K}"
         ]
     );
     assert_eq!(warnings(&compiled), Vec::<String>::new());
