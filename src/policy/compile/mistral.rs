@@ -7,29 +7,32 @@ use super::super::mistral::{MistralApiBinding, MistralApiError};
 use super::super::source::SecretSource;
 use super::{PlaceholderSpec, declare, undeclared};
 
-/// The bindings to the API. The secret that they use where none is named comes from the variable of that name, unless
-/// something else is declared.
+/// The bindings to the API. The secret `MISTRAL_API_KEY` comes from the variable of that name, unless something else is declared.
 pub(super) fn bindings(document: &mut Document, mistakes: &mut Collector) -> Vec<At<Binding>> {
     let raw = std::mem::take(&mut document.mistral_apis);
-    let made: Vec<_> = raw.iter().filter_map(|raw| Some((raw, binding(raw, mistakes)?))).collect();
-    for (raw, binding) in &made {
-        let name = binding.secret_name();
-        if document.secret_names.contains(name) {
-            continue;
+    let mut bindings = Vec::new();
+    for raw in &raw {
+        let Some(binding) = binding(raw, mistakes) else { continue };
+        let name = binding.secret_name().to_owned();
+        match &raw.secret_name {
+            _ if document.secret_names.contains(&name) => {}
+            Some(named) if name != MistralApiBinding::SECRET => {
+                mistakes.add(&named.place, undeclared(&name), declare(&name));
+                continue;
+            }
+            Some(_) | None => {
+                document.secret_names.insert(name.clone());
+                document.secrets.push(RawSecret {
+                    name: At { value: name, place: raw.place.clone() },
+                    source: SecretSource::Env(MistralApiBinding::KEY_VARIABLE.to_owned()),
+                    place: raw.place.clone(),
+                    needs: Vec::new(),
+                });
+            }
         }
-        if let Some(named) = &raw.secret_name {
-            mistakes.add(&named.place, undeclared(name), declare(name));
-            continue;
-        }
-        document.secret_names.insert(name.to_owned());
-        document.secrets.push(RawSecret {
-            name: At { value: name.to_owned(), place: raw.place.clone() },
-            source: SecretSource::Env(MistralApiBinding::KEY_VARIABLE.to_owned()),
-            place: raw.place.clone(),
-            needs: Vec::new(),
-        });
+        bindings.push(At { value: binding.into_binding(), place: raw.place.clone() });
     }
-    made.into_iter().map(|(raw, binding)| At { value: binding.into_binding(), place: raw.place.clone() }).collect()
+    bindings
 }
 
 fn binding(raw: &RawMistralApi, mistakes: &mut Collector) -> Option<MistralApiBinding> {

@@ -71,3 +71,29 @@ fn places_that_are_apart() {
     );
     assert_eq!(warnings(&compiled), Vec::<String>::new());
 }
+
+/// The variable of that name is meant whether the secret is named or not; of another one nobody can tell where it is.
+#[test]
+fn the_mistral_key_needs_no_declaration() {
+    let api = |line: &str| format!("[[header_bindings]]\nkind = \"mistral_api\"\n{line}\n[network]\nmode = \"all\"\n");
+    for line in ["", "secret_name = \"MISTRAL_API_KEY\""] {
+        let compiled = compile(&api(line));
+        let from = &compiled.secrets[0];
+        assert_eq!(
+            (from.name.as_str(), &from.source),
+            ("MISTRAL_API_KEY", &SecretSource::Env("MISTRAL_API_KEY".to_owned()))
+        );
+        assert_eq!(compiled.placeholders[0].variable, "MISTRAL_API_KEY");
+    }
+    let text = "[secrets.MISTRAL_API_KEY]\ncommand = [\"issue\"]\n".to_owned() + &api("ttl_seconds = 60");
+    let compiled = compile(&text);
+    assert_eq!((compiled.secrets.len(), compiled.policy.bindings()[0].ttl()), (1, Some(Duration::from_secs(60))));
+}
+
+mistakes! {
+    another_key_is_undeclared_once: "[[header_bindings]]\nkind = \"mistral_api\"\nsecret_name = \"K\"" => [
+        "dir/p.toml:3:15: the secret \"K\" is not declared\n  hint: add [secrets.K] to the file, or --secret K=env:K"];
+    a_key_that_lives_too_long: "[[header_bindings]]\nkind = \"mistral_api\"\nttl_seconds = 604801\nrun_as = \"me\"\n[secrets.MISTRAL_API_KEY]\nenv = \"K\"" => [
+        "dir/p.toml:3:15: `ttl_seconds` is out of its range\n  hint: write 1 to 604800",
+        "dir/p.toml:4:10: \"me\": `run_as` can be \"auto\" only: the owner of the key"];
+}
