@@ -20,6 +20,7 @@ use anyhow::{Context, Result, anyhow, bail, ensure};
 
 use crate::app::{self, Ended, Entrances, Parts, Running};
 use crate::audit::{Sink, Summary};
+use crate::credentials::end_commands;
 use crate::launcher::{self, CaptureMode, Identity, LaunchError, Listeners, Newborn, Placeholders};
 use crate::proxy::capture::transparent::Entrance;
 use crate::proxy::relay;
@@ -195,6 +196,7 @@ fn random_bits() -> Result<u64> {
 /// Ends the proxy, says once what was refused and what would allow it, and writes down what was learned.
 fn conclude(args: &RunArgs, running: Running, learned: Option<File>, code: u8) -> Result<u8> {
     let Ended { summary, lost } = running.finish();
+    end_commands();
     if !args.quiet {
         report(&summary, &mut std::io::stderr().lock());
     }

@@ -4,6 +4,7 @@ use std::io::{self, Read};
 use std::os::fd::AsFd;
 use std::os::unix::process::CommandExt;
 use std::process::{Child, ChildStdout, Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -17,6 +18,21 @@ use super::source::{MAX_RAW, SourceError};
 
 /// How often it is looked whether the command has ended while something it started holds its output open, in ms.
 const LOOK: u16 = 20;
+
+/// The program is ending, and nobody waits for a command any more.
+static ENDING: AtomicBool = AtomicBool::new(false);
+/// Commands that run.
+static RUNNING: AtomicUsize = AtomicUsize::new(0);
+
+/// Ends every command that still runs, with all it started; none is begun any more. For the end of the program: returns when they
+/// are gone, within a second.
+pub fn end_commands() {
+    ENDING.store(true, Ordering::SeqCst);
+    let until = Instant::now() + Duration::from_secs(1);
+    while RUNNING.load(Ordering::SeqCst) > 0 && Instant::now() < until {
+        thread::sleep(Duration::from_millis(LOOK.into()) / 4);
+    }
+}
 
 /// What the command prints, at most [`MAX_RAW`] bytes. It runs in a process group of its own, so that it can be ended with
 /// all it started, with nothing on its standard input and the caller's standard error.
@@ -61,6 +77,7 @@ impl Running {
             .stdout(Stdio::piped())
             .process_group(0)
             .spawn()?;
+        RUNNING.fetch_add(1, Ordering::SeqCst);
         let stdout = child.stdout.take().expect("standard output was asked for as a pipe");
         Ok(Self { child, stdout, status: None, deadline: Instant::now() + timeout })
     }
@@ -70,7 +87,7 @@ impl Running {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
         let mut length = 0;
         while length < buffer.len() {
-            if Instant::now() >= self.deadline {
+            if self.is_over() {
                 return Ok(None);
             }
             let ended = self.ended()?;
@@ -86,6 +103,10 @@ impl Running {
             }
         }
         Ok(Some(length))
+    }
+
+    fn is_over(&self) -> bool {
+        Instant::now() >= self.deadline || ENDING.load(Ordering::SeqCst)
     }
 
     fn readable(&self) -> io::Result<bool> {
@@ -106,7 +127,7 @@ impl Running {
 
     /// How it ended; `None` at the deadline.
     fn wait(&mut self) -> io::Result<Option<ExitStatus>> {
-        while !self.ended()? && Instant::now() < self.deadline {
+        while !self.ended()? && !self.is_over() {
             // It has closed its output, so it is about to end; there is no portable call that waits with a deadline.
             thread::sleep(Duration::from_millis(1));
         }
@@ -122,5 +143,6 @@ impl Drop for Running {
             let _ = group.map(|group| killpg(group, Signal::SIGKILL));
             let _ = self.child.wait();
         }
+        RUNNING.fetch_sub(1, Ordering::SeqCst);
     }
 }

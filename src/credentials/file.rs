@@ -60,7 +60,10 @@ impl SecretFile {
         let directory = self.directory().map_err(|error| self.failed(error))?;
         self.is_in_place(&directory, &held)?;
         let name = self.path.file_name().unwrap_or_default();
-        let temporary = format!(".{}.new-{}", name.to_string_lossy(), std::process::id());
+        // No name that a run before, or another one now, has left.
+        let mut number = [0; 8];
+        aws_lc_rs::rand::fill(&mut number).map_err(|_| self.failed(io::Error::other("no random bytes")))?;
+        let temporary = format!(".{}.new-{:016x}", name.to_string_lossy(), u64::from_ne_bytes(number));
         let new = create(&directory, &temporary).map_err(|error| self.failed(error))?;
         let put = || -> io::Result<()> {
             (&new).write_all(value)?;

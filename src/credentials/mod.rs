@@ -16,6 +16,7 @@ mod oauth;
 mod place;
 mod vault;
 
+pub use command::end_commands;
 pub use fetch::{Fetch, FetchError};
 pub use file::{SecretFile, check_secret_file};
 pub use header::{InjectError, Injector, Used};

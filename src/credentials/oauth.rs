@@ -12,6 +12,7 @@ use tokio::sync::Mutex;
 use zeroize::Zeroizing;
 
 use crate::policy::{ClientAuth, OAuth2Source, OAuthGrant};
+use crate::telemetry;
 use crate::types::{Authority, Secret};
 
 use super::fetch::{Answer, Call};
@@ -68,7 +69,7 @@ impl Rotating {
             Ok(()) => None,
             Err(reason) => {
                 let secret = self.needed.name();
-                tracing::warn!("the new refresh token for {secret} is lost when the command ends: {reason}");
+                telemetry::tell(&format!("the new refresh token for {secret} is lost when the command ends: {reason}"));
                 Some(token)
             }
         };
@@ -77,7 +78,7 @@ impl Rotating {
 
 impl OAuthIssuer {
     async fn ask(&self) -> Result<Issued, IssueError> {
-        let Some(rotating) = &self.refresh_token else { return Ok(self.exchange(None).await?.0) };
+        let Some(rotating) = &self.refresh_token else { return self.exchange(None).await?.0 };
         // Held until the new token is kept.
         let mut newest = rotating.newest.lock().await;
         let token = match &*newest {
@@ -85,37 +86,44 @@ impl OAuthIssuer {
             None => rotating.first().await?,
         };
         let (issued, new) = self.exchange(Some(&token)).await?;
+        // Whatever is wrong with the rest of the answer: the old one may be worth nothing any more.
         if let Some(new) = new.filter(|new| new.expose() != token.expose()) {
             rotating.keep(new, &mut newest).await;
         }
-        Ok(issued)
+        issued
     }
 
-    /// An access token, and a new refresh token where there is one.
-    async fn exchange(&self, refresh_token: Option<&Secret>) -> Result<(Issued, Option<Secret>), IssueError> {
+    /// An access token, or what is wrong with it, and a new refresh token where there is one.
+    async fn exchange(
+        &self,
+        refresh_token: Option<&Secret>,
+    ) -> Result<(Result<Issued, IssueError>, Option<Secret>), IssueError> {
         let call = self.call(refresh_token).await?;
         // What lives for a minute has begun to when it was made, which is before it is here.
         let now = (self.asking.now)();
         let Answer { status, body } = self.asking.fetch.fetch(call).await?;
         let from = || self.source.token_url.authority().clone();
+        // A token of another form is one that could not be kept.
+        let new = serde_json::from_slice(&body).ok().and_then(|Renewed { refresh_token }| refresh_token);
+        let new = new.and_then(|new| Secret::new(self.asking.name.as_str(), new).ok());
         // Some say what is wrong with status 200.
         if let Ok(Refused { error }) = serde_json::from_slice(&body) {
-            return Err(refused(from(), &error));
+            return Ok((Err(refused(from(), &error)), new));
         }
         if !status.is_success() {
             return Err(IssueError::Status { from: from(), status: status.as_u16(), means: meaning(status) });
         }
-        let wrong = |error| IssueError::Token { from: from(), error };
-        let token: Token = serde_json::from_slice(&body).map_err(|_| wrong(TokenError::Form))?;
+        Ok((self.issued(&body, now).map_err(|error| IssueError::Token { from: from(), error }), new))
+    }
+
+    fn issued(&self, body: &[u8], now: SystemTime) -> Result<Issued, TokenError> {
+        let token: Token = serde_json::from_slice(body).map_err(|_| TokenError::Form)?;
         if token.token_type.is_some_and(|kind| !kind.eq_ignore_ascii_case("bearer")) {
-            return Err(wrong(TokenError::Kind));
+            return Err(TokenError::Kind);
         }
-        let new = token.refresh_token.map(|new| Secret::new(self.asking.name.as_str(), new)).transpose();
-        let new = new.map_err(|error| wrong(TokenError::Value(error.into())))?;
-        let expires_at = token.expires_in.as_ref().map(|after| end(now, after).ok_or(wrong(TokenError::Form)));
+        let expires_at = token.expires_in.as_ref().map(|after| end(now, after).ok_or(TokenError::Life));
         let reading = Reading { name: &self.asking.name, now, ttl: None };
-        let issued = reading.issued(token.access_token, expires_at.transpose()?);
-        Ok((issued.map_err(|error| wrong(TokenError::Value(error)))?, new))
+        reading.issued(token.access_token, expires_at.transpose()?).map_err(TokenError::Value)
     }
 
     async fn call(&self, refresh_token: Option<&Secret>) -> Result<Call, IssueError> {
@@ -165,6 +173,9 @@ pub enum TokenError {
     /// No access token in it.
     #[error("is no answer of a token endpoint (RFC 6749 section 5.1)")]
     Form,
+    /// A lifetime that is no time.
+    #[error("says that its token lives for what is no number of seconds from 0 on")]
+    Life,
     /// A token that is used in another way.
     #[error("holds a token of another type than Bearer, which cannot be put into a header")]
     Kind,
@@ -179,6 +190,10 @@ struct Token {
     access_token: Zeroizing<Vec<u8>>,
     token_type: Option<String>,
     expires_in: Option<Value>,
+}
+
+#[derive(Deserialize)]
+struct Renewed {
     #[serde(default, deserialize_with = "hidden_if_any")]
     refresh_token: Option<Zeroizing<Vec<u8>>>,
 }

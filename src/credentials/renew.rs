@@ -28,8 +28,9 @@ const PATIENCE: Duration = Duration::from_secs(10);
 const BETWEEN_FORCED: Duration = Duration::from_secs(60);
 /// The longest sleep without a look at the clock, which goes on while the machine is suspended and timers do not.
 const NAP: Duration = Duration::from_secs(15);
-/// Values that an upstream may still send back though they are in use no more.
-const FORMER: usize = 2;
+/// Values before the one in use that are remembered, since an upstream may still send them back. One that is forgotten is masked no
+/// more, so refusals, which the sandbox can cause, have no more values issued than are remembered.
+const FORMER: usize = 128;
 
 /// A value that was issued.
 #[derive(Debug)]
@@ -125,14 +126,14 @@ impl Keeper {
         self.current().ok_or_else(|| self.unavailable())
     }
 
-    /// An upstream has refused this value. It is renewed once for that, and no more than once a minute; until then it stays
-    /// in use.
+    /// An upstream has refused this value. It is renewed once for that, no more than once a minute, and not once 128 values have been
+    /// in use; until then it stays in use.
     pub fn refused(&self, live: &Live) {
         let now = (self.clock)();
         let mut state = self.lock();
         let is_current = state.live.as_ref().is_some_and(|current| current.generation == live.generation);
         let is_too_soon = state.last_forced.is_some_and(|last| now < last + BETWEEN_FORCED);
-        if is_current && !state.is_asking && !is_too_soon {
+        if is_current && !state.is_asking && !is_too_soon && state.former.len() < FORMER {
             state.last_forced = Some(now);
             state.is_forced = true;
             drop(state);
@@ -140,7 +141,7 @@ impl Keeper {
         }
     }
 
-    /// Every value that the upstream may send back: the one in use, and the last ones before it.
+    /// Every value that the upstream may send back: the one in use, and the 128 before it.
     pub fn seen(&self) -> Vec<Arc<Live>> {
         let state = self.lock();
         state.live.iter().chain(&state.former).cloned().collect()

@@ -10,8 +10,8 @@ mod frames;
 use std::sync::Arc;
 
 use http::header::{
-    ACCEPT_ENCODING, ACCEPT_RANGES, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, ETAG, HeaderMap, HeaderName,
-    HeaderValue, IF_RANGE, RANGE, SEC_WEBSOCKET_EXTENSIONS, TRANSFER_ENCODING,
+    ACCEPT_ENCODING, ACCEPT_RANGES, CONTENT_ENCODING, CONTENT_LENGTH, ETAG, HeaderMap, HeaderName, HeaderValue,
+    IF_RANGE, RANGE, SEC_WEBSOCKET_EXTENSIONS, TRANSFER_ENCODING,
 };
 use http::{Response, StatusCode};
 use hyper::body::Incoming;
@@ -105,14 +105,13 @@ fn filter(values: Arc<Watch>, head: bool, status: StatusCode, fields: &mut Heade
     if !bodiless && MESSAGE_ENCODINGS.iter().any(|name| list(fields, name).any(|coding| !is_identity(coding))) {
         return Err("its messages are compressed, which was not asked for");
     }
-    let framing = framing(fields);
     mask_headers(&values.current(), fields);
     fields.remove(ACCEPT_RANGES);
     if !codings.is_empty() {
         [CONTENT_ENCODING, CONTENT_LENGTH].iter().chain(&DIGESTS).for_each(|name| drop(fields.remove(name)));
         weaken_etag(fields);
     }
-    Ok(BodyFilter::new(values, &codings, framing))
+    Ok(BodyFilter::new(values, &codings, Framing::None))
 }
 
 /// The codings of a body, in the order in which they were applied.
@@ -129,15 +128,6 @@ fn codings(fields: &HeaderMap) -> Result<Vec<Coding>, Reason> {
         Some(codings) if codings.len() > CODINGS_MAX => Err("it has more than two content codings"),
         Some(codings) => Ok(codings),
     }
-}
-
-fn framing(fields: &HeaderMap) -> Framing {
-    let kind = fields.get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
-    let kind = kind.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
-    let is_grpc = ["application/grpc", "application/grpc-web"]
-        .iter()
-        .any(|name| kind.strip_prefix(name).is_some_and(|rest| rest.is_empty() || rest.starts_with('+')));
-    if is_grpc || kind.starts_with("application/connect+") { Framing::Prefixed } else { Framing::None }
 }
 
 /// Masks what is found in header or trailer values, and takes off a field whose name holds something. A length stays as it is,

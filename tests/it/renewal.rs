@@ -15,6 +15,7 @@ cases![
     an_outage_fails_its_own_binding_alone_and_mends_itself,
     a_refusal_of_the_upstream_asks_once,
     the_issuer_is_out_of_reach,
+    a_command_that_hangs_ends_with_the_run,
 ];
 
 /// A command outside that gives `canary-NAME-1`, `-2` and so on, each living for so many seconds, and keeps count. While
@@ -174,4 +175,19 @@ fn the_issuer_is_out_of_reach() {
     output.expect_code(0);
     assert_eq!(output.stdout, "0\nend\n");
     assert_eq!(issuer.asked(), 1);
+}
+
+/// Its renewal has begun and hangs when the run ends, which neither waits for it nor leaves it behind.
+fn a_command_that_hangs_ends_with_the_run() {
+    let run = Run::new().allow("hangs.allowed.test").bind("hangs.allowed.test X-Api-Key: {KEY}");
+    let issuer = Issuer::new(&run, "hangs", Some("1"));
+    let hanging = "#!/bin/sh\nhere=$(dirname \"$0\")\necho $$ > \"$here/pid\"\nexec sleep 1000\n";
+    let running =
+        run.arg("--secret").arg(&issuer.option()).script("echo ready; exec timeout 2 tail -f /dev/null").start();
+    running.wait_for("ready");
+    fs::write(&issuer.script, hanging).unwrap();
+    let output = running.wait();
+    assert_eq!(output.code, 124, "{output:#?}");
+    let pid = fs::read_to_string(issuer.directory.join("pid")).expect("the renewal began");
+    assert!(!Path::new("/proc").join(pid.trim()).exists(), "it was left behind");
 }

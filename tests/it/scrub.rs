@@ -18,6 +18,7 @@ cases![
     an_extension_of_websocket_is_refused,
     grpc_messages_are_masked_and_keep_their_lengths,
     a_renewed_value_is_masked_in_what_is_under_way,
+    borders_of_the_sandboxs_choice_cut_no_value,
     hosts_without_a_binding_are_left_alone,
     a_binding_may_be_excepted,
     bindings_of_one_secret_agree,
@@ -322,6 +323,20 @@ check("after", shown(f"{ONE} {TWO}\n"), f"{stars} {stars}\n")
     let print = format!("echo x >> {asked}; printf canary-of-renewal-%s $(wc -l < {asked})");
     let run = run.arg("--secret").arg(&format!("KEY=command:sh -c '{print}'"));
     run.wire(code).run().expect_code(0);
+}
+
+/// A host that answers with the type and the beginning that it is asked for would else have a message end in the middle of a value.
+fn borders_of_the_sandboxs_choice_cut_no_value() {
+    let code = r#"
+stream = tls(HOST)
+for kind in "application/grpc", "application/grpc-web+proto", "application/connect+json":
+    for length in range(60):
+        before = bytes([0, 0, 0, 0, length])
+        path = f"/mirror?type={kind}&before={before.hex()}&cut=7"
+        answer = request(stream, [f"GET {path} HTTP/1.1", f"Host: {HOST}"])
+        check(f"{kind} {length}", answer.body, before + TEXT)
+"#;
+    script(Run::new(), "borders.scrub.allowed.test", code);
 }
 
 /// Byte for byte: its codings, parts and extensions are its own affair.

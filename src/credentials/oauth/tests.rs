@@ -105,7 +105,7 @@ async fn what_a_token_endpoint_says_is_read_as_the_rfc_has_it() {
         (
             200,
             r#"{"access_token":"canary","expires_in":"soon"}"#,
-            "the answer of login.test is no answer of a token endpoint (RFC 6749 section 5.1)",
+            "the answer of login.test says that its token lives for what is no number of seconds from 0 on",
         ),
         (
             200,
@@ -187,13 +187,17 @@ async fn no_refresh_token_is_sent_twice_however_many_share_it() {
 }
 
 /// A file with the refresh token in a directory of its own; removed when dropped.
-struct Kept(PathBuf);
+struct Kept(PathBuf, String);
 
 impl Kept {
     fn new(test: &str) -> Self {
+        Self::called(test, "token")
+    }
+
+    fn called(test: &str, name: &str) -> Self {
         let dir = std::env::temp_dir().join(format!("sandbox-proxy-oauth-{test}-{}", std::process::id()));
         fs::create_dir_all(&dir).unwrap();
-        let kept = Self(dir.canonicalize().unwrap());
+        let kept = Self(dir.canonicalize().unwrap(), name.to_owned());
         kept.write("canary-old\n");
         kept
     }
@@ -204,7 +208,7 @@ impl Kept {
     }
 
     fn path(&self) -> PathBuf {
-        self.0.join("token")
+        self.0.join(&self.1)
     }
 
     fn supply(&self) -> (String, Supply) {
@@ -256,13 +260,24 @@ async fn a_file_that_was_replaced_is_neither_used_nor_overwritten() {
 
 #[tokio::test]
 async fn where_the_file_cannot_be_written_the_new_one_is_kept_in_memory() {
-    let kept = Kept::new("unwritable");
+    // So long that there is no name for a new file beside it.
+    let kept = Kept::called("unwritable", &"t".repeat(250));
     let script = Script::new(&[(200, ROTATED), (200, GOOD)]);
     let issuer = issuer(&[oauth(|_| {}), kept.supply()], &script).unwrap();
-    // Its name is taken, by whatever was left behind.
-    fs::write(kept.0.join(format!(".token.new-{}", std::process::id())), "").unwrap();
     issue(&issuer).await.unwrap();
     issue(&issuer).await.unwrap();
     assert_eq!(tokens(&script), ["canary-old", "canary-new"]);
     assert_eq!(fs::read_to_string(kept.path()).unwrap(), "canary-old\n");
+}
+
+/// The server has taken the old one for used already.
+#[tokio::test]
+async fn a_new_refresh_token_is_kept_whatever_else_is_wrong_with_the_answer() {
+    for wrong in [r#""expires_in":-5"#, r#""expires_in":0"#, r#""token_type":"DPoP""#, r#""error":"odd""#] {
+        let kept = Kept::new("partly");
+        let answer = format!(r#"{{"access_token":"canary","refresh_token":"canary-new",{wrong}}}"#);
+        let issuer = issuer(&[oauth(|_| {}), kept.supply()], &Script::new(&[(200, &answer)])).unwrap();
+        assert!(issue(&issuer).await.is_err());
+        assert_eq!(fs::read_to_string(kept.path()).unwrap(), "canary-new\n", "{wrong}");
+    }
 }

@@ -230,11 +230,23 @@ async fn an_issuer_of_values_that_are_over_at_once_is_not_asked_without_end() {
 async fn the_values_before_are_remembered_and_not_all_of_them() {
     let rig = Rig::start(Answer::Life(10)).await;
     rig.pass(60).await;
-    let seen = rig.keeper.seen();
-    let generations: Vec<u64> = seen.iter().map(|live| live.generation).collect();
+    let generations = |rig: &Rig| rig.keeper.seen().iter().map(|live| live.generation).collect::<Vec<_>>();
     let newest = rig.asked() as u64 - 1;
-    assert_eq!(generations, [newest, newest - 1, newest - 2]);
-    assert_eq!(format!("{:?} {:?}", rig.keeper, seen[0].secret), "Keeper(\"K\") Secret(K)");
+    assert_eq!(generations(&rig), (0..=newest).rev().collect::<Vec<_>>());
+    rig.pass(1200).await;
+    assert_eq!((generations(&rig).len(), generations(&rig)[0]), (FORMER + 1, rig.asked() as u64 - 1));
+    assert_eq!(format!("{:?} {:?}", rig.keeper, rig.keeper.seen()[0].secret), "Keeper(\"K\") Secret(K)");
+}
+
+/// Else the sandbox could have a value pushed out of what answers are searched for.
+#[tokio::test(start_paused = true)]
+async fn refusals_push_no_value_out() {
+    let rig = Rig::start(Answer::Endless).await;
+    for _ in 0..FORMER + 20 {
+        rig.keeper.refused(&rig.keeper.value().await.unwrap());
+        rig.pass(61).await;
+    }
+    assert_eq!((rig.asked(), rig.keeper.seen().last().unwrap().generation), (FORMER + 1, 0));
 }
 
 #[tokio::test(start_paused = true)]

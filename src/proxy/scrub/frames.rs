@@ -1,4 +1,7 @@
-//! Messages inside a stream, so that none of them waits for the next one: a message's end ends what may be found in it.
+//! Messages of a WebSocket, so that none of them waits for the next one: a message's end ends what may be found in it.
+//!
+//! Only there: that a body is cut into messages, as gRPC's is, stands in a header which the sandbox may have chosen, and so would the
+//! borders be, at which a value could be cut in two.
 //!
 //! Heads of frames pass as they are, and what they say of lengths stays true, since masking changes none.
 
@@ -20,8 +23,6 @@ const WAITING_MAX: usize = 64 * 1024;
 pub enum Framing {
     /// They are not.
     None,
-    /// A byte of flags and a length of four bytes, as in gRPC, gRPC-Web and Connect.
-    Prefixed,
     /// As a WebSocket's server sends them: a message may stand in several frames.
     WebSocket,
 }
@@ -29,9 +30,6 @@ pub enum Framing {
 /// Why a stream cannot be searched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Unreadable {
-    /// A message that is compressed by itself.
-    #[error("it sends compressed messages, which it was not asked for")]
-    Compressed,
     /// Frames that a server may not send (RFC 6455 section 5), or that nobody asked for.
     #[error("it sends frames that a WebSocket's server may not send")]
     Frame,
@@ -132,7 +130,6 @@ impl Masker {
         let At::Head(head) = &mut self.at else { return Ok(()) };
         let read = match self.framing {
             Framing::None => return Ok(()),
-            Framing::Prefixed => prefixed(head)?,
             Framing::WebSocket => websocket(head)?,
         };
         match read {
@@ -197,15 +194,6 @@ impl Masker {
         out.extend_from_slice(ready);
         self.taken += ready.len() as u64;
     }
-}
-
-/// "Length-Prefixed-Message" of gRPC over HTTP/2, and "Enveloped-Message" of Connect, where the lowest bit says the same.
-fn prefixed(head: &[u8]) -> Result<Head, Unreadable> {
-    if head[0] & 1 != 0 {
-        return Err(Unreadable::Compressed);
-    }
-    let &[_, a, b, c, d] = head else { return Ok(Head::Incomplete) };
-    Ok(Head::Message { length: u32::from_be_bytes([a, b, c, d]).into(), ends: true })
 }
 
 /// RFC 6455 section 5.2. No extension was agreed on, so that the reserved bits are none, and a server does not mask.

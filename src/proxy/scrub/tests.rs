@@ -131,17 +131,3 @@ refused! {
     an_extension: 101, [("upgrade", "websocket"), ("sec-websocket-extensions", "permessage-deflate")] => true;
     a_websocket: 101, [("upgrade", "websocket")] => false;
 }
-
-#[test]
-fn messages_are_told_by_their_type() {
-    let of = |kind| framing(&map(&[("content-type", kind)]));
-    for kind in
-        ["application/grpc", "application/grpc+proto", "Application/gRPC-Web+json; x=y", "application/connect+proto"]
-    {
-        assert_eq!(of(kind), Framing::Prefixed, "{kind}");
-    }
-    for kind in ["application/grpc-web-text", "application/json", "text/event-stream", "application/grpcs"] {
-        assert_eq!(of(kind), Framing::None, "{kind}");
-    }
-    assert_eq!(framing(&HeaderMap::new()), Framing::None);
-}

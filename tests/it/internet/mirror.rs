@@ -2,7 +2,7 @@
 //!
 //! `/mirror?coding=C&cut=N&status=S&type=T`: in the head, in a body of that Content-Encoding (several with commas, the last one
 //! applied last), cut into frames of N bytes, and in a trailer. `message=gzip` says that gRPC messages are compressed.
-//! `broken=yes` spoils the end of the body. `/mirror-events?id=X&coding=C`: each text sent to `/send?id=X`, `{KEY}` replaced.
+//! `before=HEX` puts these bytes before a body of any type. `broken=yes` spoils the end of the body. `/mirror-events?id=X&coding=C`: each text sent to `/send?id=X`, `{KEY}` replaced.
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
@@ -24,7 +24,12 @@ use super::websocket::base64;
 pub fn show(query: &str, key: &str, head: bool) -> Response<Reply> {
     let codings: Vec<&str> = value(query, "coding").split(',').filter(|coding| !coding.is_empty()).collect();
     let kind = if value(query, "type").is_empty() { "text/plain" } else { value(query, "type") };
-    let mut body = if kind.starts_with("application/grpc") { messages(key) } else { text(key).into_bytes() };
+    let before = value(query, "before");
+    let mut body = match (before, kind.starts_with("application/grpc")) {
+        ("", true) => messages(key),
+        ("", false) => text(key).into_bytes(),
+        (hex, _) => [bytes(hex), text(key).into_bytes()].concat(),
+    };
     for coding in &codings {
         let mut encoder = Encoder::new(coding);
         body = [encoder.push(&body), encoder.finish()].concat();
@@ -131,6 +136,10 @@ fn text(key: &str) -> String {
         hex
     });
     format!("raw {key} twice {key}{key}\nbasic {basic}\npercent {}\nhex {hex}\nends with {}", percent(key), &key[..6])
+}
+
+fn bytes(hex: &str) -> Vec<u8> {
+    hex.as_bytes().chunks(2).map(|pair| u8::from_str_radix(std::str::from_utf8(pair).unwrap(), 16).unwrap()).collect()
 }
 
 /// Two gRPC messages.

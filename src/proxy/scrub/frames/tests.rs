@@ -20,10 +20,6 @@ fn frame(first: u8, payload: &[u8]) -> Vec<u8> {
     [&head, payload].concat()
 }
 
-fn message(payload: &[u8]) -> Vec<u8> {
-    [&[0][..], &(payload.len() as u32).to_be_bytes(), payload].concat()
-}
-
 /// At every cut, byte by byte and whole; nothing is added or lost.
 fn masked(framing: Framing, stream: &[u8], wanted: &[u8]) {
     let cuts = (0..=stream.len()).map(|at| vec![&stream[..at], &stream[at..]]);
@@ -45,8 +41,6 @@ fn whole_messages_are_masked_and_never_wait() {
     masked(Framing::WebSocket, &text("a canary-17 c"), &text("a ********* c"));
     let long = |value: &str| text(&format!("{}{value}{}", "-".repeat(120), "c".repeat(7)));
     masked(Framing::WebSocket, &long(VALUE), &long("*********"));
-    let grpc = |text: &str| [message(text.as_bytes()), message(b""), message(b"canary-1")].concat();
-    masked(Framing::Prefixed, &grpc("a canary-17 c"), &grpc("a ********* c"));
 }
 
 #[test]
@@ -99,8 +93,6 @@ macro_rules! unreadable {
 }
 
 unreadable! {
-    a_compressed_grpc_message: Prefixed, &[1, 0, 0, 0, 0] => Compressed;
-    a_compressed_trailer_of_grpc_web: Prefixed, &[0x81] => Compressed;
     a_reserved_bit: WebSocket, &[0xc1, 0] => Frame;
     an_unknown_opcode: WebSocket, &[0x83, 0] => Frame;
     a_masked_frame: WebSocket, &[0x81, 0x81, 0, 0, 0, 0, 0] => Frame;
