@@ -11,7 +11,7 @@ use std::sync::OnceLock;
 use std::thread::{self, JoinHandle};
 
 use caps::{CapSet, Capability};
-use nix::mount::{MsFlags, mount};
+use nix::mount::{MntFlags, MsFlags, mount, umount2};
 use nix::sched::{CloneFlags, setns, unshare};
 use nix::unistd::{Gid, Uid};
 
@@ -115,9 +115,17 @@ pub fn base() -> &'static Path {
     &rig().base
 }
 
-/// Removes what the tests wrote.
+/// Removes what the tests wrote, and before it what they have mounted there.
 pub fn remove_files() {
-    let _ = fs::remove_dir_all(base());
+    let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
+    let points =
+        mounts.lines().filter_map(|line| line.split(' ').nth(4)).filter(|point| Path::new(point).starts_with(base()));
+    for point in points.collect::<Vec<_>>().into_iter().rev() {
+        let _ = umount2(point, MntFlags::MNT_DETACH);
+    }
+    if let Err(error) = fs::remove_dir_all(base()) {
+        eprintln!("{} is left behind: {error}", base().display());
+    }
 }
 
 /// Runs `work` on a thread of the internet: sockets that it makes belong there.
