@@ -193,8 +193,9 @@ impl Bound {
             let failed = |reason: String| self.unavailable(name, reason);
             let keeper = keeper.clone().ok_or_else(|| failed("no secret of that name is configured".to_owned()))?;
             let live = keeper.value().await.map_err(|error| failed(error.0))?;
-            // No spelling that answers are searched for holds a line break.
-            if live.secret.expose().contains(&b'\n') && !self.binding.is_for_connection() {
+            // No spelling that answers are searched for holds a line break of either kind.
+            let has_lines = live.secret.expose().iter().any(|byte| matches!(byte, b'\n' | b'\r'));
+            if has_lines && !self.binding.is_for_connection() {
                 return Err(failed(
                     "it is a PEM text of several lines, which can be a client certificate only".to_owned(),
                 ));

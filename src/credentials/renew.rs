@@ -237,8 +237,13 @@ impl Keeper {
 }
 
 impl State {
-    /// An issuer may give the same value once more, with a later end.
+    /// An issuer may give the same value once more, perhaps with a later end: that is no other generation, and nothing to remember
+    /// beside it.
     fn take(&mut self, secret: Secret, expires_at: Option<SystemTime>) {
+        if let Some(live) = self.live.as_ref().filter(|live| live.secret.expose() == secret.expose()) {
+            self.live = Some(Arc::new(Live { secret, expires_at, generation: live.generation }));
+            return;
+        }
         let live = Arc::new(Live { secret, expires_at, generation: self.generations });
         self.generations += 1;
         if let Some(before) = self.live.replace(live) {

@@ -47,11 +47,14 @@ fn injector(opened: &Opened, fetch: &Arc<dyn Fetch>) -> Result<Injector> {
     let bindings = opened.compiled.policy.bindings();
     let used: BTreeSet<&str> = bindings.iter().flat_map(Binding::secrets).collect();
     let mut keepers = HashMap::new();
+    if used.is_empty() {
+        return Ok(Injector::new(bindings, &keepers, placeholders(opened, &keepers)?));
+    }
+    let runtime = Builder::new_current_thread().enable_all().build().context("the system gives no timer")?;
     for (name, issuer) in issuers(&opened.sources, used, &context(), fetch) {
         let of_secret = bindings.iter().filter(|binding| binding.uses(&name));
         let longest = of_secret.filter_map(Binding::ttl).min();
         let keeper = Keeper::new(&name, Box::new(issuer), Arc::new(SystemTime::now)).with_longest(longest);
-        let runtime = Builder::new_current_thread().enable_all().build().context("the system gives no timer")?;
         runtime.block_on(keeper.start()).with_context(|| format!("secret {name}"))?;
         keepers.insert(name, Arc::new(keeper));
     }

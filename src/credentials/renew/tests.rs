@@ -23,6 +23,8 @@ enum Answer {
     Fails,
     /// Gives that after so many seconds.
     Slow(u64, u64),
+    /// Gives the value `same`, which lives so many seconds.
+    Same(u64),
 }
 
 /// Gives the values `value-1`, `value-2` and so on.
@@ -39,14 +41,15 @@ impl Issuer for Scripted {
             let answer = *self.answer.lock().unwrap();
             let life = match answer {
                 Answer::Fails => return Err(SourceError::EnvMissing("GONE".to_owned()).into()),
-                Answer::Life(life) => Some(life),
+                Answer::Life(life) | Answer::Same(life) => Some(life),
                 Answer::Endless => None,
                 Answer::Slow(wait, life) => {
                     sleep(Duration::from_secs(wait)).await;
                     Some(life)
                 }
             };
-            let secret = Secret::new("K", Zeroizing::new(format!("value-{number}").into_bytes())).unwrap();
+            let value = if matches!(answer, Answer::Same(_)) { "same".to_owned() } else { format!("value-{number}") };
+            let secret = Secret::new("K", Zeroizing::new(value.into_bytes())).unwrap();
             Ok(Issued { secret, expires_at: life.map(|life| (self.clock)() + Duration::from_secs(life)) })
         })
     }
@@ -256,4 +259,15 @@ async fn a_bound_on_its_life_ends_a_value_that_would_live_longer() {
         rig.pass(81).await;
         assert_eq!((rig.asked(), rig.gets().await), (2, value(2)));
     }
+}
+
+/// Such as a variable's, or that of a tool which keeps its token until it ends.
+#[tokio::test(start_paused = true)]
+async fn the_same_value_again_lives_on_and_is_nothing_to_remember() {
+    let rig = Rig::start(Answer::Same(100)).await;
+    rig.pass(1000).await;
+    assert!(rig.asked() > 10);
+    assert_eq!(rig.gets().await, Ok("same".to_owned()));
+    let seen = rig.keeper.seen();
+    assert_eq!((seen.len(), seen[0].generation), (1, 0));
 }
