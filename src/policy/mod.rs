@@ -12,6 +12,7 @@ pub mod egress;
 mod entry;
 pub mod explanation;
 pub mod files;
+pub mod github;
 pub mod glob;
 pub mod learn;
 mod lines;
