@@ -4,8 +4,10 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use tokio::sync::watch;
 
+use crate::credentials::Records;
 use crate::credentials::header::Injector;
 use crate::policy::Policy;
+use crate::policy::github::GitHubBinding;
 use crate::tls::leaf::LeafConfigs;
 use crate::types::SandboxId;
 
@@ -17,6 +19,8 @@ pub struct Sandbox {
     pub leaves: LeafConfigs,
     /// The credentials of its bindings.
     pub injector: Injector,
+    /// What is known of each of its GitHub bindings, in their order.
+    records: Vec<Arc<Records>>,
     policy: RwLock<(u64, Arc<Policy>)>,
     changes: watch::Sender<()>,
 }
@@ -24,7 +28,18 @@ pub struct Sandbox {
 impl Sandbox {
     /// A sandbox; `injector` has the credentials of the bindings of `policy`.
     pub fn new(id: SandboxId, policy: Policy, leaves: LeafConfigs, injector: Injector) -> Self {
-        Self { id, leaves, injector, policy: RwLock::new((0, Arc::new(policy))), changes: watch::Sender::new(()) }
+        let policy = RwLock::new((0, Arc::new(policy)));
+        Self { id, leaves, injector, records: Vec::new(), policy, changes: watch::Sender::new(()) }
+    }
+
+    /// The same with the records of the policy's GitHub bindings, in their order.
+    pub fn with_records(self, records: Vec<Arc<Records>>) -> Self {
+        Self { records, ..self }
+    }
+
+    /// What is known of the GitHub binding at this index of the policy's.
+    pub fn records(&self, index: usize) -> Option<&Arc<Records>> {
+        self.records.get(index)
     }
 
     /// What it may reach, now.
@@ -44,7 +59,10 @@ impl Sandbox {
     /// The policy, where its bindings are others.
     pub fn change(&self, policy: Policy) -> Result<(), Box<Policy>> {
         let mut current = self.policy.write().unwrap_or_else(PoisonError::into_inner);
-        if current.1.bindings() != policy.bindings() {
+        let same = |(one, other): (&GitHubBinding, &GitHubBinding)| one.is_same_as(other);
+        let same_githubs = current.1.githubs().len() == policy.githubs().len()
+            && current.1.githubs().iter().zip(policy.githubs()).all(same);
+        if current.1.bindings() != policy.bindings() || !same_githubs {
             return Err(Box::new(policy));
         }
         *current = (current.0 + 1, Arc::new(policy));

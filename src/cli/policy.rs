@@ -219,6 +219,7 @@ fn grant_text(compiled: &Compiled, grant: &Grant) -> String {
         Grant::Host { entry } => format!("network host {entry}"),
         Grant::Rule { .. } => "the allow rule".to_owned(),
         Grant::Egress { entry } => format!("egress {entry}"),
+        Grant::GitHub { .. } => "the github binding".to_owned(),
     };
     at_place(what, compiled.written.grant(grant))
 }

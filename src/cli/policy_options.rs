@@ -86,6 +86,14 @@ pub struct PolicyArgs {
     #[arg(help_heading = HEADING, long)]
     pub mistral_api: bool,
 
+    /// Use GitHub as you, for this repository only: git, gh, its APIs and LFS; may be given more than once
+    ///
+    /// The token is that of `gh auth token`, or --secret GITHUB_TOKEN=SOURCE; the sandbox never sees it. git and gh work inside without
+    /// any set-up, over ssh URLs, too. Every request is judged: what is not of these repositories is refused. `all` is every repository
+    /// that the token reaches. A policy file has push rules, GitHub Apps, options and other hosts.
+    #[arg(help_heading = HEADING, long, value_name = "OWNER/REPO|all")]
+    pub github: Vec<String>,
+
     /// Dial every upstream through this HTTP proxy, such as http://proxy.example.com:3128
     ///
     /// It is asked (CONNECT) for addresses: names are resolved and checked here, before. HTTPS_PROXY is not followed.
@@ -110,6 +118,7 @@ impl PolicyArgs {
             secret: self.secret,
             placeholder: self.placeholder,
             mistral_api: self.mistral_api,
+            github: self.github,
             upstream_proxy: self.upstream_proxy,
             upstream_proxy_auth: self.upstream_proxy_auth,
             gitlab: None,

@@ -5,6 +5,7 @@
 
 mod credentials;
 mod files;
+mod github;
 mod inside;
 mod opened;
 mod reload;
@@ -146,17 +147,18 @@ fn start(
     let threads = std::thread::available_parallelism().map_or(1, |cores| (cores.get() / 4).clamp(1, 4));
     let id = SandboxId::from_bits(random_bits()?);
     let ca = Arc::new(SandboxCa::generate(&id)?);
-    let outward = || Outward::new(&opened, &args.nameserver);
+    let github = github::placeholders(&opened.compiled.policy)?;
+    let outward = || Outward::new(&opened, &args.nameserver, &github);
     // What stands in for a secret has its form, so those are read before the plan.
     let early = if opened.compiled.placeholders.is_empty() { None } else { Some(outward()?) };
-    let stand_ins = early.as_ref().map_or(&[][..], |outward| outward.injector.placeholders());
-    let own = Own { id: &id, ca: &ca, placeholders: stand_ins };
+    let stand_ins = early.as_ref().map_or(&github[..], |outward| outward.injector.placeholders());
+    let own = Own { id: &id, ca: &ca, placeholders: stand_ins, github: &github };
     let Inside { plan, placeholders } = inside::plan(args, identity, &opened, &own)?;
     let entrances = entrances(newborn.configure(&plan)?);
-    let Outward { upstream_tls, upstream_proxy, injector } = early.map_or_else(outward, Ok)?;
+    let Outward { upstream_tls, upstream_proxy, injector, records } = early.map_or_else(outward, Ok)?;
     let leaves = LeafConfigs::new(ca, LeafLimits::default())?;
     let fixed = Fixed::of(&opened.compiled);
-    let sandbox = Arc::new(Sandbox::new(id, opened.compiled.policy, leaves, injector));
+    let sandbox = Arc::new(Sandbox::new(id, opened.compiled.policy, leaves, injector).with_records(records));
     let reload = Reload::new(opened.origin, fixed, Arc::clone(&sandbox), args.quiet);
     let audit = opened.audit.map(|audit| Box::new(audit.file) as Box<dyn Sink>);
     let nameservers = args.nameserver.clone();

@@ -86,6 +86,20 @@ impl Used {
         self.taken.iter().for_each(|(keeper, live)| keeper.refused(live));
     }
 
+    /// Whether there was none.
+    pub fn is_empty(&self) -> bool {
+        self.taken.is_empty()
+    }
+
+    /// The same, for one who can ask again: waits for the renewals. Whether any of them has another value now.
+    pub async fn renewed(&self) -> bool {
+        let mut renewed = false;
+        for (keeper, live) in &self.taken {
+            renewed |= keeper.renewed(live).await;
+        }
+        renewed
+    }
+
     /// What the connection has to show.
     pub fn identity(&self) -> Option<&Arc<CertifiedKey>> {
         self.identity.as_ref()

@@ -81,6 +81,16 @@ impl Placeholder {
         Ok(Self { secret: secret.name().to_owned(), variable: variable.to_owned(), value })
     }
 
+    /// A fresh stand-in for a token of GitHub, whatever the token's own form: `ghs_` and 36 letters and digits, as an App's token
+    /// had before it got dots, by which some clients take it for a JWT. Its checksum is wrong, so that nobody who searches for
+    /// leaked tokens takes it for one.
+    ///
+    /// # Errors
+    /// [`NoRandomness`].
+    pub fn github(secret: &str, variable: &str) -> Result<Self, NoRandomness> {
+        Ok(Self { secret: secret.to_owned(), variable: variable.to_owned(), value: like_github()? })
+    }
+
     /// The name of the secret it stands for.
     pub fn secret(&self) -> &str {
         &self.secret
@@ -189,6 +199,39 @@ fn like_token(real: &str) -> Result<String, NoRandomness> {
     Ok(value)
 }
 
+/// Drawn again where the last 6 characters are the checksum of the others, which one in 2^32 is.
+fn like_github() -> Result<String, NoRandomness> {
+    let alphabet: String = ('0'..='9').chain('A'..='Z').chain('a'..='z').collect();
+    loop {
+        let value = format!("ghs_{}", text(&alphabet, 36)?);
+        if !has_checksum(&value) {
+            return Ok(value);
+        }
+    }
+}
+
+/// Whether a token of GitHub ends in the CRC-32 of what is before it, with or without its prefix, in base 62. In which order the
+/// 62 characters count is not documented, so both usual ones do.
+fn has_checksum(token: &str) -> bool {
+    const LENGTH: usize = 6;
+    let Some((before, checksum)) = token.split_at_checked(token.len().saturating_sub(LENGTH)) else { return false };
+    let orders = [('A'..='Z').chain('a'..='z'), ('a'..='z').chain('A'..='Z')];
+    let orders = orders.map(|letters| ('0'..='9').chain(letters).collect::<Vec<char>>());
+    [before, before.get(4..).unwrap_or_default()].iter().any(|text| {
+        let sum = u64::from(crc32(text.as_bytes()));
+        orders.iter().any(|order| {
+            let digit = |place: usize| order[(sum / 62_u64.pow((LENGTH - 1 - place) as u32) % 62) as usize];
+            checksum.chars().eq((0..LENGTH).map(digit))
+        })
+    })
+}
+
+/// As in ISO 3309.
+fn crc32(bytes: &[u8]) -> u32 {
+    let step = |sum: u32, _| if sum & 1 == 1 { (sum >> 1) ^ 0xedb8_8320 } else { sum >> 1 };
+    !bytes.iter().fold(!0, |sum, byte| (0..8).fold(sum ^ u32::from(*byte), step))
+}
+
 /// Hexadecimal digits where there is nothing else, else letters and digits of the cases that there are.
 fn alphabet(text: &str) -> String {
     let letters = || text.chars().filter(|c| c.is_ascii_alphabetic());
@@ -271,6 +314,23 @@ mod tests {
         a_short_one_becomes_longer: "ab".to_owned() => "", "h".repeat(32);
         what_is_no_ascii_is_nothing_special: "gr\u{fc}n".repeat(10) => "", "a".repeat(40);
         separators_stay_where_they_are: format!("{}z", "1234-".repeat(8)) => "", format!("{}a", "aaaa-".repeat(8));
+    }
+
+    #[test]
+    fn one_for_github_has_the_form_and_no_checksum() {
+        let one = Placeholder::github("TOKEN", "GH_TOKEN").unwrap();
+        assert_eq!((one.secret(), one.variable()), ("TOKEN", "GH_TOKEN"));
+        let rest = one.value().strip_prefix("ghs_").unwrap();
+        assert!(has_form(rest, &"A".repeat(36)) && !has_checksum(one.value()), "{rest}");
+        assert_ne!(Placeholder::github("TOKEN", "GH_TOKEN").unwrap().value(), one.value());
+    }
+
+    #[test]
+    fn a_checksum_is_known_when_it_is_there() {
+        // The check value of the CRC, and a token that was made by another implementation.
+        assert_eq!(crc32(b"123456789"), 0xcbf4_3926);
+        assert!(has_checksum("ghs_zQWBuTSOoRi4A9spHcVY5ncnsDkxkJ0mLq17"));
+        assert!(!has_checksum("ghs_zQWBuTSOoRi4A9spHcVY5ncnsDkxkJ0mLq18"));
     }
 
     #[test]

@@ -141,6 +141,21 @@ impl Keeper {
         }
     }
 
+    /// The same, for one who can ask again: waits for the renewal, up to 10 seconds. Whether another value is in use then.
+    pub async fn renewed(&self, live: &Live) -> bool {
+        let mut ended = self.ended.subscribe();
+        self.refused(live);
+        let is_under_way = {
+            let state = self.lock();
+            state.is_asking || state.is_forced
+        };
+        if is_under_way {
+            // Whether it has ended or took too long, the state says what there is.
+            let _ = timeout(PATIENCE, ended.changed()).await;
+        }
+        self.current().is_some_and(|current| current.generation != live.generation)
+    }
+
     /// Every value that the upstream may send back: the one in use, and the 128 before it.
     pub fn seen(&self) -> Vec<Arc<Live>> {
         let state = self.lock();

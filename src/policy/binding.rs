@@ -26,6 +26,7 @@ pub struct Binding {
     accepts: Accepts,
     ttl: Option<Duration>,
     scrub: bool,
+    is_for_github: bool,
 }
 
 /// A secret put into one header (the seed's type of that name): the parts of a [`Binding`].
@@ -145,7 +146,7 @@ impl Binding {
     /// One of parts that are known to be good, for every path.
     pub(super) fn of_parts(host: Authority, secret_name: String, placement: Placement) -> Self {
         let (path_prefix, accepts, ttl, scrub) = ("/".to_owned(), Accepts::Anything, None, true);
-        Self { host, path_prefix, secret_name, placement, accepts, ttl, scrub }
+        Self { host, path_prefix, secret_name, placement, accepts, ttl, scrub, is_for_github: false }
     }
 
     pub(super) fn with_accepts(self, accepts: Accepts) -> Self {
@@ -154,6 +155,15 @@ impl Binding {
 
     pub(super) fn with_ttl(self, ttl: Duration) -> Self {
         Self { ttl: Some(ttl), ..self }
+    }
+
+    pub(super) fn for_github(self) -> Self {
+        Self { is_for_github: true, ..self }
+    }
+
+    /// Whether it is of a [`super::GitHubBinding`]: it is used where that one's check says so.
+    pub fn is_for_github(&self) -> bool {
+        self.is_for_github
     }
 
     /// The same with responses searched for the values, as they are, or not.
@@ -220,6 +230,7 @@ impl Binding {
     /// Whether both would set one place of one request.
     pub(super) fn collides_with(&self, other: &Self) -> bool {
         self.host == other.host
+            && !(self.is_for_github && other.is_for_github)
             && self.shares_place(other)
             && (self.path_prefix.starts_with(&other.path_prefix) || other.path_prefix.starts_with(&self.path_prefix))
     }

@@ -24,6 +24,7 @@ use super::{Denial, Policy, shadow};
 mod bindings;
 mod cases;
 mod files;
+mod github;
 mod mistral;
 mod passthrough;
 mod rules;
@@ -90,10 +91,13 @@ pub fn load(files: &[NamedText], options: &PolicyOptions) -> Result<Compiled, Mi
     let open_private = agreed(&document.block_private, "block_private_ips", &mut mistakes).is_some_and(|block| !*block);
     let upstream_proxy = upstream_proxy(&document, &mut mistakes);
     let mistral_apis = mistral::bindings(&mut document, &mut mistakes);
+    let githubs = github::githubs(&mut document, &mut mistakes);
     let placeholders = mistral::placeholders(&document, &mistral_apis, &mut mistakes);
     let secrets = secrets::secrets(std::mem::take(&mut document.secrets), &document.secret_names, &mut mistakes);
     secrets::check_proxy_auth(&secrets, &document.proxy_auths, &mut mistakes);
-    let bindings = bindings::bindings(&document.bindings, mistral_apis, &document.secret_names, &mut mistakes);
+    let mut ready = mistral_apis;
+    ready.extend(githubs.iter().flat_map(github::bindings));
+    let bindings = bindings::bindings(&document.bindings, ready, &document.secret_names, &mut mistakes);
     bindings::segments_are_marked(&bindings, &placeholders, &mut mistakes);
 
     let ready = std::mem::take(&mut document.ready_passthrough);
@@ -102,6 +106,7 @@ pub fn load(files: &[NamedText], options: &PolicyOptions) -> Result<Compiled, Mi
     let policy = Policy::new(network, egress, open_private, bindings.iter().map(|b| b.value.clone()).collect());
     let policy = policy
         .with_rules(rules, passthrough)
+        .with_githubs(githubs.iter().map(|github| github.value.clone()).collect())
         .with_denied(denied.iter().map(|cidr| cidr.value.net()))
         .with_mode_fixed(document.network_modes.iter().any(|mode| mode.value == "none"));
     let written = Written::default().modes(&document.network_modes, &document.egress_modes);
@@ -114,6 +119,7 @@ pub fn load(files: &[NamedText], options: &PolicyOptions) -> Result<Compiled, Mi
     warn_of_cidrs(&cidrs, &mut warnings);
     warn_of_hosts(&policy, &hosts, &mut warnings);
     bindings::warn(&policy, &bindings, &mut warnings);
+    github::warn(&githubs, &mut warnings);
     passthrough::warn(&policy, &mut warnings);
     warn_of_look_ups(&document.resolves, &mut warnings);
     secrets::warn_of_refresh_tokens(&secrets, &mut warnings);

@@ -15,12 +15,14 @@ use super::rule::Rule;
 mod bindings;
 mod cases;
 mod files;
+mod github;
 mod rules;
 mod secrets;
 
 pub(super) use bindings::{RawBinding, RawMistralApi};
 pub(super) use cases::RawCase;
 pub(super) use files::RawFiles;
+pub(super) use github::{RawGitHub, RawPush, RawRepos};
 pub(super) use rules::{RawPorts, RawRule};
 pub(super) use secrets::RawSecret;
 
@@ -48,6 +50,7 @@ pub(super) struct Document {
     pub(super) resolves: Vec<At<String>>,
     pub(super) bindings: Vec<RawBinding>,
     pub(super) mistral_apis: Vec<RawMistralApi>,
+    pub(super) githubs: Vec<RawGitHub>,
     pub(super) placeholders: Vec<RawPlaceholder>,
     pub(super) secrets: Vec<RawSecret>,
     /// The names of all secrets that were written, those with an unreadable source too.
@@ -79,6 +82,7 @@ impl Document {
         self.resolves.append(&mut other.resolves);
         self.bindings.append(&mut other.bindings);
         self.mistral_apis.append(&mut other.mistral_apis);
+        self.githubs.append(&mut other.githubs);
         self.placeholders.append(&mut other.placeholders);
         self.secrets.append(&mut other.secrets);
         self.secret_names.append(&mut other.secret_names);

@@ -44,9 +44,11 @@ impl Policy {
     pub fn passes_unread(&self, destination: &Destination) -> Option<Grant> {
         let through = || self.passthrough.opening(&destination.authority, destination.scheme).is_some();
         match self.destination(destination) {
+            // Whatever else permits the host.
+            Ok(_) if self.github(destination).is_some() => None,
             Ok(grant) if through() => Some(grant),
             Ok(grant @ (Grant::NetworkAll | Grant::Egress { .. })) => self.unseen(destination).then_some(grant),
-            Ok(Grant::Host { .. } | Grant::Rule { .. }) => None,
+            Ok(Grant::Host { .. } | Grant::Rule { .. } | Grant::GitHub { .. }) => None,
             Err(_) => {
                 let tcp = Destination { scheme: Scheme::Tcp, ..destination.clone() };
                 self.destination(&tcp).ok().filter(|_| !self.must_see(destination))
@@ -65,8 +67,10 @@ impl Policy {
     pub fn is_known_by_name_only(&self, name: &HostName) -> bool {
         let host = Host::Name(name.clone());
         let by_address = self.network.mode() == NetworkMode::All || self.egress.mode() != EgressMode::BlockAll;
-        let is_meant =
-            || self.rules.say_anything_of(&host) || self.bindings.iter().any(|bound| bound.host().host == host);
+        let is_meant = || {
+            let is_bound = self.bindings.iter().any(|bound| bound.host().host == host);
+            self.rules.say_anything_of(&host) || is_bound || self.githubs.iter().any(|github| github.covers_host(&host))
+        };
         self.rules.open_any(&host, Schemes::Only(Scheme::Tcp)) || by_address && is_meant()
     }
 

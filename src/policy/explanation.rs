@@ -8,9 +8,10 @@ use crate::types::{Authority, Destination, Host, HostName, RequestFacts, Scheme}
 use super::binding::{Accepts, BasicUser, Binding, Placement};
 use super::compile::Compiled;
 use super::egress::EgressMode;
+use super::github::route::{Action, Git, Route, Subject};
 use super::mistake::Place;
 use super::question::{self, Question};
-use super::rule::{Action, Rule, RuleState};
+use super::rule::{Action as RuleAction, Rule, RuleState};
 use super::verdict::{Denial, Grant, Permit};
 use super::{Policy, path};
 
@@ -36,6 +37,9 @@ pub struct Explanation {
     pub more_rules: usize,
     /// Rules for other hosts.
     pub rules_for_other_hosts: usize,
+    /// How a GitHub binding judges it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub github: Option<OnGitHub>,
     /// The credentials that are put in.
     pub bindings: Vec<Credential>,
     /// The bindings for the host that are not used.
@@ -83,10 +87,45 @@ pub enum DeciderKind {
     NetworkHost,
     /// The egress policy.
     Egress,
+    /// A GitHub binding.
+    #[serde(rename = "github")]
+    GitHub,
     /// A rule.
     AllowRule,
     /// A rule.
     DenyRule,
+}
+
+/// What a GitHub binding says to the head of a request that it allows.
+#[derive(Clone, Debug, Serialize)]
+pub struct OnGitHub {
+    /// The repository, where it is in one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub repository: Option<String>,
+    /// The row of the tables that allows it.
+    pub row: &'static str,
+    /// What has to be right besides, which only the request itself shows; may be empty.
+    pub also: &'static str,
+}
+
+impl OnGitHub {
+    fn of(route: &Route) -> Self {
+        let also = match &route.action {
+            Action::Forward | Action::Git(Git::AdvertiseFetch | Git::AdvertisePush | Git::Fetch) => "",
+            Action::Body(_) => "its body, which is read",
+            Action::Git(Git::Push) => "its commands, which are held to the push rules",
+            Action::Graphql => "every field, argument and id of its document",
+            Action::LfsBatch => "its operation",
+            Action::Capability => "that an answer to the sandbox has named exactly this URL",
+            Action::Local(_) => "nothing: it is answered here",
+        };
+        let repository = route.repository.as_ref().map(|subject| match subject {
+            Subject::Pinned(repository) => repository.name.to_string(),
+            Subject::Name(name) => name.to_string(),
+            Subject::Id(id) => format!("number {id}"),
+        });
+        Self { repository, row: route.family, also }
+    }
 }
 
 /// A rule that did not decide.
@@ -192,6 +231,7 @@ impl Explanation {
             more_rules: others.len().saturating_sub(SHOWN),
             other_rules: others.into_iter().take(SHOWN).collect(),
             rules_for_other_hosts: policy.rules().as_slice().len() - about,
+            github: question.on_github(policy).and_then(|route| route.ok().map(|route| OnGitHub::of(&route))),
             bindings: answer.iter().flat_map(|permit| &permit.bindings).map(|at| credential(compiled, *at)).collect(),
             other_bindings: other_bindings(compiled, question, &answer),
             upstream_proxy: through(compiled, question, &answer),
@@ -211,6 +251,7 @@ fn decider(compiled: &Compiled, answer: &Answer) -> Option<Decider> {
                 Grant::Host { entry } => (DeciderKind::NetworkHost, Some(entry.to_string())),
                 Grant::Rule { .. } => (DeciderKind::AllowRule, None),
                 Grant::Egress { entry } => (DeciderKind::Egress, Some(entry.clone())),
+                Grant::GitHub { .. } => (DeciderKind::GitHub, None),
             };
             (kind, entry, compiled.written.grant(grant))
         }
@@ -223,7 +264,7 @@ fn decider(compiled: &Compiled, answer: &Answer) -> Option<Decider> {
 /// How many rules there are for the host, and those of them that did not decide.
 fn other_rules(policy: &Policy, question: &Question, decided_by: Option<&Decider>) -> (usize, Vec<OtherRule>) {
     let about = match question {
-        Question::Request { destination, method, path } => {
+        Question::Request { destination, method, path, .. } => {
             about_request(policy, &RequestFacts { destination, method, path })
         }
         // What nobody reads has neither method nor path.
@@ -257,10 +298,10 @@ fn about_request<'a>(policy: &'a Policy, facts: &RequestFacts<'_>) -> Vec<(&'a R
 
 fn why_not_looked_up(policy: &Policy, rule: &Rule, host: &Host) -> &'static str {
     match rule.action {
-        Action::Allow if question::reaches_by(policy, rule, host) => "permits it as well",
-        Action::Allow => "permits only what deny rules close",
-        Action::Deny if rule.is_whole() => "closes a part of it",
-        Action::Deny => "looks at requests",
+        RuleAction::Allow if question::reaches_by(policy, rule, host) => "permits it as well",
+        RuleAction::Allow => "permits only what deny rules close",
+        RuleAction::Deny if rule.is_whole() => "closes a part of it",
+        RuleAction::Deny => "looks at requests",
     }
 }
 
@@ -336,6 +377,7 @@ fn why_not_bound(binding: &Binding, to: &Destination, path: Option<&str>, answer
         Ok(_) | Err(_) => {}
     }
     match answer {
+        Ok(_) if binding.is_for_github() => "is for other requests to this host".to_owned(),
         Err(Denial::BindingConflict { .. }) => "would set its place beside another one".to_owned(),
         Ok(_) | Err(_) => "would be used if the request were permitted".to_owned(),
     }
@@ -390,6 +432,7 @@ fn by_address(denial: &Denial, host: &Host) -> bool {
         | Denial::AddressBlocked { .. }
         | Denial::NoAddress { .. }
         | Denial::AmbiguousPath { .. }
+        | Denial::OutOfScope { .. }
         | Denial::BindingConflict { .. } => false,
     }
 }

@@ -1,12 +1,38 @@
 //! GitHub, as the user, for named repositories only: what a request to it may ask for. Pure, like all of `policy`: what has to
 //! be looked up is said by a check, and answered through [`Known`].
 
+pub mod answers;
+mod assumed;
+mod binding;
+pub mod body;
 pub mod denial;
+pub mod forms;
+pub mod git;
+pub mod graphql;
+pub mod hosts;
+pub mod json;
 pub mod known;
+pub mod local;
 pub mod name;
 pub mod push;
+mod rest;
+pub mod route;
+pub mod scope;
+pub mod search;
+mod target;
+mod web;
 
+pub use answers::{Api, Learned};
+pub use binding::{GitHubBinding, GitHubError, Token};
+pub use body::{BodyCheck, LfsOperation, lfs_batch};
 pub use denial::{Code, OutOfScope};
+pub use hosts::{BoundHost, CredentialForm, HostClass, class_of, hosts};
 pub use known::{Known, Membership, NodeOwner, Repository};
+pub use local::LocalAnswer;
 pub use name::{NameError, RepoName};
-pub use push::{Change, Forced, RefChange, RefTarget};
+pub use push::{Change, Forced, Judged, PushRuleError, PushRules, RefChange, RefTarget, WrittenPushRules};
+pub use route::{Action, Answer, Git, Request, Route, Subject, judge};
+pub use scope::{GitHubHost, GitHubOption, Options, Scope};
+
+#[cfg(test)]
+mod rows;

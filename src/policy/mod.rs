@@ -44,8 +44,11 @@ pub use dialect::{Dialect, GitlabSettings, dialect_of, recommended_directory};
 pub use diff::{More, more};
 pub use egress::{Cidr, CidrError, EgressError, EgressMode, EgressPolicy};
 pub use entry::Entry;
-pub use explanation::{Credential, Decider, DeciderKind, Explanation, OtherBinding, OtherRule, Through, Verdict};
+pub use explanation::{
+    Credential, Decider, DeciderKind, Explanation, OnGitHub, OtherBinding, OtherRule, Through, Verdict,
+};
 pub use files::{FileLimits, FilePath, FilePathError, FilePolicy, UnixSockets};
+pub use github::GitHubBinding;
 pub use glob::{GlobError, PathGlob};
 pub use mistake::{Mistake, Mistakes, Place, Warning};
 pub use mistral::{MistralApiBinding, MistralApiError};
@@ -91,6 +94,7 @@ pub struct Policy {
     addresses: AddressRules,
     bindings: Vec<Binding>,
     bound: HashMap<Authority, Bound>,
+    githubs: Vec<GitHubBinding>,
 }
 
 /// The bindings of one authority.
@@ -120,7 +124,13 @@ impl Policy {
             addresses,
             bindings,
             bound,
+            githubs: Vec::new(),
         }
+    }
+
+    /// The same with GitHub bindings, whose credentials are among the bindings.
+    pub(crate) fn with_githubs(self, githubs: Vec<GitHubBinding>) -> Self {
+        Self { githubs, ..self }
     }
 
     /// The same with rules, and with hosts whose TLS is passed on unread.
@@ -220,7 +230,9 @@ impl Policy {
             return false;
         }
         let closed = |port| self.rules.closing(&host, port, Scheme::Https).is_some();
-        self.network.names(&host, closed) || self.rules.open_any(&host, Schemes::Any)
+        let is_github =
+            || !closed(network::DEFAULT_PORT) && self.githubs.iter().any(|github| github.covers_host(&host));
+        self.network.names(&host, closed) || self.rules.open_any(&host, Schemes::Any) || is_github()
     }
 
     /// The answers of a look-up (or the one literal address), all of them checked. `own` holds the addresses of this
@@ -253,9 +265,20 @@ impl Policy {
         &self.bindings
     }
 
+    /// The GitHub bindings, each for another host.
+    pub fn githubs(&self) -> &[GitHubBinding] {
+        &self.githubs
+    }
+
+    /// The GitHub binding that every request to a destination is to be judged by, whatever permits it, with its index.
+    pub fn github(&self, destination: &Destination) -> Option<(usize, &GitHubBinding)> {
+        let covers = |(_, github): &(usize, &GitHubBinding)| github.covers(&destination.authority);
+        self.githubs.iter().enumerate().find(covers).filter(|_| destination.scheme == Scheme::Https)
+    }
+
     /// Whether any binding is for this authority, so that its connections are to be looked into.
     pub fn is_bound(&self, authority: &Authority) -> bool {
-        self.bound.contains_key(authority)
+        self.bound.contains_key(authority) || self.githubs.iter().any(|github| github.covers(authority))
     }
 
     /// The name layer.
@@ -306,6 +329,9 @@ impl Policy {
         if let Some(rule) = by_rule() {
             return Ok(Grant::Rule { place: rule.place.clone() });
         }
+        if let Some((_, github)) = self.github(destination) {
+            return Ok(Grant::GitHub { place: github.place().clone() });
+        }
         let address = destination.dialled.or(match destination.authority.host {
             Host::Ip(ip) => Some(ip),
             Host::Name(_) => None,
@@ -327,7 +353,11 @@ impl Policy {
         }
         let closed = |scheme| self.rules.closing(&authority.host, authority.port, scheme).is_some();
         let opens = |scheme: &Scheme| !closed(*scheme) && self.rules.opening(authority, *scheme).is_some();
-        let https = || on_https_port.filter(|_| self.rules.open_any(&authority.host, Schemes::Only(Scheme::Https)));
+        let by_https = || {
+            let is_github = self.githubs.iter().any(|github| github.covers_host(&authority.host));
+            is_github || self.rules.open_any(&authority.host, Schemes::Only(Scheme::Https))
+        };
+        let https = || on_https_port.filter(|_| by_https());
         let permitted = if opens(scheme) {
             Some(*scheme)
         } else if let Denial::HttpsOnly { .. } = denial {
@@ -392,7 +422,9 @@ impl Policy {
             if !path.starts_with(binding.path_prefix()) {
                 continue;
             }
-            if matching.iter().any(|&earlier| self.bindings[earlier].shares_place(binding)) {
+            // Of those of a GitHub binding its own check leaves one.
+            let meets = |earlier: &Binding| !earlier.is_for_github() && earlier.shares_place(binding);
+            if matching.iter().any(|&earlier| meets(&self.bindings[earlier])) {
                 let place = binding.placement().to_string();
                 return Err(Denial::BindingConflict { authority: authority.clone(), place });
             }

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use super::binding::{Field, Kind};
 use super::dialect::GitlabSettings;
-use super::document::{Document, RawBinding, RawMistralApi, RawPlaceholder, RawSecret};
+use super::document::{Document, RawBinding, RawGitHub, RawMistralApi, RawPlaceholder, RawRepos, RawSecret};
 use super::mistake::{At, Collector, Place, did_you_mean, quoted};
 use super::source::{CommandSource, SecretSource};
 
@@ -23,6 +23,8 @@ pub struct PolicyOptions {
     pub bind: Vec<String>,
     /// `--mistral-api`.
     pub mistral_api: bool,
+    /// `--github OWNER/REPO|all`.
+    pub github: Vec<String>,
     /// `--placeholder SECRET[=VARIABLE]`.
     pub placeholder: Vec<String>,
     /// `--upstream-proxy URL`.
@@ -71,6 +73,7 @@ pub(super) fn document(options: &PolicyOptions, mistakes: &mut Collector) -> Doc
     if options.mistral_api {
         document.mistral_apis.push(RawMistralApi::at(at("--mistral-api", "").place));
     }
+    document.githubs.extend(github(&options.github));
     document.placeholders = options.placeholder.iter().map(|text| placeholder(at("--placeholder", text))).collect();
     document.secret_names =
         options.secret.iter().filter_map(|text| text.split_once('=')).map(|(name, _)| name.to_owned()).collect();
@@ -103,6 +106,15 @@ fn binding(option: At<String>, mistakes: &mut Collector) -> Option<RawBinding> {
     let at = |value: &str| At { value: value.to_owned(), place: place.clone() };
     let fields = given.into_iter().filter_map(|(field, value)| Some((field, at(value?)))).collect();
     Some(RawBinding { kind: Kind::Header, fields, scrub: None, place })
+}
+
+/// All of them are one binding, for github.com.
+fn github(repos: &[String]) -> Option<RawGitHub> {
+    let repos: Vec<_> = repos.iter().map(|repo| at("--github", repo)).collect();
+    let mut raw = RawGitHub::at(repos.first()?.place.clone());
+    let all = repos.iter().any(|repo| repo.value == "all");
+    raw.repos = Some(if all { RawRepos::All } else { RawRepos::Listed(repos) });
+    Some(raw)
 }
 
 /// Without a variable it is the one that is called as the secret.

@@ -365,6 +365,7 @@ fn agree(
             super::Grant::Host { .. } => "host",
             super::Grant::Rule { .. } => "rule",
             super::Grant::Egress { .. } => "egress",
+            super::Grant::GitHub { .. } => "github",
         };
         (by, permit.bindings.iter().map(|&i| policy.bindings()[i].path_prefix()).collect())
     });

@@ -9,9 +9,10 @@ use super::binding::{Accepts, BasicUser, Binding, Placement};
 use super::compile::Compiled;
 use super::egress::EgressMode;
 use super::files::{FileLimits, FilePath, FilePolicy, UnixSockets};
+use super::github::{GitHubBinding, WrittenPushRules};
 use super::network::NetworkMode;
 use super::rule::{Action, Rule, Schemes};
-use super::source::{ClientAuth, CommandSource, HttpSource, OAuth2Source, OAuthGrant, SecretSource};
+use super::source::{ClientAuth, CommandSource, HttpSource, OAuth2Source, OAuthGrant, SecretSource, SecretSpec};
 use super::upstream::UpstreamProxy;
 
 /// The TOML that says what a policy says. Two policies that say the same become the same text, unless `places` asks for a
@@ -61,13 +62,19 @@ pub fn toml(compiled: &Compiled, places: bool) -> String {
     }
     let passed: Vec<String> = policy.passthrough.as_slice().iter().map(passed).collect();
     table(&mut out, "tls", [("passthrough", some(&passed))]);
-    for binding in policy.bindings() {
+    for github in policy.githubs() {
+        table(&mut out, "[header_bindings]", of_github(github));
+    }
+    for binding in policy.bindings().iter().filter(|binding| !binding.is_for_github()) {
         match binding.accepts() {
             Accepts::Anything => table(&mut out, "[header_bindings]", of_binding(binding)),
             Accepts::PlaceholderOnly => table(&mut out, "[header_bindings]", of_mistral_api(binding)),
         }
     }
-    for secret in secrets {
+    let declared: Vec<_> = policy.githubs().iter().filter_map(GitHubBinding::secret).collect();
+    let is_written =
+        |spec: &&SecretSpec| !declared.iter().any(|(name, source)| *name == spec.name && *source == spec.source);
+    for secret in secrets.iter().filter(is_written) {
         let stand_ins = placeholders.iter().filter(|placeholder| placeholder.secret == secret.name);
         let variables: Vec<&str> = stand_ins.map(|placeholder| placeholder.variable.as_str()).collect();
         let [a, b, c, d] = of_source(&secret.source);
@@ -166,6 +173,38 @@ fn of_mistral_api(binding: &Binding) -> [Key; 4] {
         ("host", Some(text(binding.host()))),
         ("secret_name", Some(text(binding.secret_name()))),
         ("ttl_seconds", ttl.map(Value::Integer)),
+    ]
+}
+
+fn of_github(github: &GitHubBinding) -> [Key; 8] {
+    let repos = github.repos().map_or_else(|| text("all"), list);
+    let host = Some(&github.host().host).filter(|host| host.to_string() != "github.com");
+    let access = (!github.scope().write).then(|| text("read"));
+    let ttl = i64::try_from(github.ttl().as_secs()).ok().filter(|ttl| *ttl != 3600);
+    let token = github.token();
+    let secret = token.source.is_none().then(|| text(&token.name));
+    [
+        ("kind", Some(text("github"))),
+        ("repos", Some(repos)),
+        ("host", host.map(text)),
+        ("access", access),
+        ("ttl_seconds", ttl.map(Value::Integer)),
+        ("secret_name", secret),
+        ("options", some(&github.scope().options.iter().collect::<Vec<_>>())),
+        ("push", github.push().map(|push| inline(of_push(push)))),
+    ]
+}
+
+fn of_push(push: &WrittenPushRules) -> [Key; 7] {
+    let flag = |is_on: bool, usual: bool| (is_on != usual).then_some(Value::Boolean(is_on));
+    [
+        ("branches", push.branches.as_ref().and_then(|branches| some(branches))),
+        ("deny_branches", some(&push.deny_branches)),
+        ("other_refs", some(&push.other_refs)),
+        ("create", flag(push.create, true)),
+        ("delete", flag(push.delete, false)),
+        ("tags", flag(push.tags, false)),
+        ("force", flag(push.force, false)),
     ]
 }
 

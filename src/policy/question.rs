@@ -5,6 +5,10 @@ use std::fmt;
 
 use crate::types::{Authority, Destination, Host, HostError, HostName, RequestFacts, Scheme};
 
+use super::binding::{Binding, Placement};
+use super::github::OutOfScope;
+use super::github::hosts::CredentialForm;
+use super::github::route::Route;
 use super::mistake::quoted;
 use super::rule::{Action, Rule};
 use super::verdict::{Denial, Grant, Permit};
@@ -21,6 +25,8 @@ pub enum Question {
         method: String,
         /// Its path as it is written, without query and fragment.
         path: String,
+        /// Its query, where it is known whether it has one.
+        query: Option<String>,
     },
     /// A connection of which nobody reads what it carries.
     Connection(Destination),
@@ -110,13 +116,13 @@ impl Question {
             };
         }
         let url = parse_url(subject).map_err(|error| QuestionError::Url { url: subject.to_owned(), error });
-        let (destination, path) = url?;
+        let (destination, path, query) = url?;
         match (destination.scheme, method) {
             (Scheme::Tcp, None) => Ok(Self::Connection(destination)),
             (Scheme::Tcp, Some(_)) => Err(QuestionError::NeedlessMethod("tcp://HOST:PORT")),
             (Scheme::Https | Scheme::Http, None) => Err(QuestionError::NoMethod(subject.to_owned())),
             (Scheme::Https | Scheme::Http, Some(method)) => {
-                Ok(Self::Request { destination, method: method.to_owned(), path })
+                Ok(Self::Request { destination, method: method.to_owned(), path, query: Some(query) })
             }
         }
     }
@@ -128,8 +134,14 @@ impl Question {
     /// The [`Denial`] that decided.
     pub fn ask(&self, policy: &Policy) -> Result<Permit, Denial> {
         let (permit, destination) = match self {
-            Self::Request { destination, method, path } => {
-                (request(policy, &RequestFacts { destination, method, path })?, destination)
+            Self::Request { destination, method, path, .. } => {
+                let mut permit = request(policy, &RequestFacts { destination, method, path })?;
+                if let Some(route) = self.on_github(policy) {
+                    let authority = destination.authority.clone();
+                    let route = route.map_err(|denial| Denial::OutOfScope { authority, denial })?;
+                    permit.bindings.retain(|&at| fits(&policy.bindings()[at], &route));
+                }
+                (permit, destination)
             }
             Self::Connection(destination) => (without_bindings(connection(policy, destination)?), destination),
             Self::LookUp(name) => return look_up(policy, name).map(without_bindings),
@@ -141,6 +153,14 @@ impl Question {
         }
     }
 
+    /// What the GitHub binding for the request says to its head, where there is one.
+    pub fn on_github(&self, policy: &Policy) -> Option<Result<Route, OutOfScope>> {
+        let Self::Request { destination, method, path, query: Some(query) } = self else { return None };
+        let (_, binding) = policy.github(destination)?;
+        let mark = if query.is_empty() { "" } else { "?" };
+        Some(binding.explain(&destination.authority.host.to_string(), method, &format!("{path}{mark}{query}")))
+    }
+
     /// Whether what is permitted is passed on unread, so that neither methods nor paths nor bindings matter to it.
     pub fn passes_unread(&self, policy: &Policy) -> bool {
         match self {
@@ -149,6 +169,17 @@ impl Question {
             Self::LookUp(_) => false,
         }
     }
+}
+
+/// Whether a credential goes into a request that a GitHub binding has judged.
+fn fits(binding: &Binding, route: &Route) -> bool {
+    let is_basic = matches!(binding.placement(), Placement::Basic { .. });
+    !binding.is_for_github()
+        || match route.credential {
+            CredentialForm::None => false,
+            CredentialForm::Basic => is_basic,
+            CredentialForm::Bearer => !is_basic,
+        }
 }
 
 pub(super) fn without_bindings(grant: Grant) -> Permit {
@@ -222,7 +253,7 @@ fn permitted_ports(policy: &Policy, host: &Host) -> Vec<u16> {
 impl fmt::Display for Question {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Request { destination: Destination { authority, scheme, .. }, method, path } => {
+            Self::Request { destination: Destination { authority, scheme, .. }, method, path, .. } => {
                 let port = Some(authority.port).filter(|port| Some(*port) != default_port(*scheme));
                 let port = port.map_or_else(String::new, |port| format!(":{port}"));
                 write!(f, "{method} {scheme}://{}{port}{}", authority.host, path.escape_debug())
@@ -243,8 +274,8 @@ fn default_port(scheme: Scheme) -> Option<u16> {
     }
 }
 
-/// Where a URL leads, and its path as it is written, without query and fragment.
-fn parse_url(url: &str) -> Result<(Destination, String), UrlError> {
+/// Where a URL leads, its path as it is written, and its query; a fragment is left out.
+fn parse_url(url: &str) -> Result<(Destination, String, String), UrlError> {
     let (scheme, rest) = url.split_once("://").ok_or(UrlError::NoScheme)?;
     let scheme = match scheme.to_ascii_lowercase().as_str() {
         "https" => Scheme::Https,
@@ -274,7 +305,9 @@ fn parse_url(url: &str) -> Result<(Destination, String), UrlError> {
         Host::Ip(ip) => Some(ip),
         Host::Name(_) => None,
     };
-    Ok((Destination { authority, scheme, dialled }, path.to_owned()))
+    let whole = &target[..target.find('#').unwrap_or(target.len())];
+    let query = whole.split_once('?').map_or("", |(_, query)| query);
+    Ok((Destination { authority, scheme, dialled }, path.to_owned(), query.to_owned()))
 }
 
 #[cfg(test)]

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use crate::types::{Authority, Host, Scheme};
 
 use super::address::AddressClass;
+use super::github::OutOfScope;
 use super::mistake::Place;
 
 /// What permitted a destination.
@@ -29,6 +30,11 @@ pub enum Grant {
         /// The entry that matched as it was written, or `allow_all`.
         entry: String,
     },
+    /// A GitHub binding, for the hosts that GitHub's clients are sent to. Every request to them is judged by it.
+    GitHub {
+        /// Where it was written.
+        place: Place,
+    },
 }
 
 /// As the audit and `policy explain` say it.
@@ -39,6 +45,7 @@ impl fmt::Display for Grant {
             Self::Host { entry } => write!(f, "network host {entry}"),
             Self::Rule { place } => write!(f, "rule {place}"),
             Self::Egress { entry } => write!(f, "egress {entry}"),
+            Self::GitHub { place } => write!(f, "github binding {place}"),
         }
     }
 }
@@ -146,6 +153,14 @@ pub enum Denial {
         /// The part that is ambiguous.
         what: &'static str,
     },
+    /// A GitHub binding does not cover it.
+    #[error("{}", denial.message)]
+    OutOfScope {
+        /// What was asked for.
+        authority: Authority,
+        /// Why.
+        denial: OutOfScope,
+    },
     /// Two bindings set one place of this request.
     #[error("two bindings set {place} for this request")]
     BindingConflict {
@@ -170,6 +185,7 @@ impl Denial {
             Self::AddressBlocked { .. } => "address_blocked",
             Self::NoAddress { .. } => "no_address",
             Self::AmbiguousPath { .. } => "ambiguous_path",
+            Self::OutOfScope { denial, .. } => denial.code.as_str(),
             Self::BindingConflict { .. } => "binding_conflict",
         }
     }
@@ -200,6 +216,7 @@ impl Denial {
             | Self::HttpsOnly { .. }
             | Self::NoAddress { .. }
             | Self::AmbiguousPath { .. }
+            | Self::OutOfScope { .. }
             | Self::BindingConflict { .. } => None,
         }
     }
@@ -225,6 +242,7 @@ impl Denial {
             | Self::AddressBlocked { .. }
             | Self::NoAddress { .. }
             | Self::AmbiguousPath { .. }
+            | Self::OutOfScope { .. }
             | Self::BindingConflict { .. } => self.cure(),
         }
     }
@@ -242,6 +260,7 @@ impl Denial {
             | Self::AddressBlocked { .. }
             | Self::NoAddress { .. }
             | Self::AmbiguousPath { .. }
+            | Self::OutOfScope { .. }
             | Self::BindingConflict { .. } => None,
         }
     }

@@ -45,7 +45,7 @@ impl Written {
         match grant {
             Grant::NetworkAll => self.network_mode.as_ref(),
             Grant::Host { entry } => self.hosts.get(entry),
-            Grant::Rule { place } => Some(place),
+            Grant::Rule { place } | Grant::GitHub { place } => Some(place),
             Grant::Egress { entry } => self.cidrs.get(entry).or(self.egress_mode.as_ref()),
         }
     }

@@ -8,13 +8,13 @@ use std::task::{Context, Poll, ready};
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 use http_body_util::Full;
-use hyper::body::Incoming;
 
 use crate::audit::{Row, Traffic};
 use crate::sandboxes::Sandbox;
 
 use super::brake::{Brake, Unwanted};
 use super::headers;
+use super::held::{Held, HeldError};
 use super::pool::Lease;
 use super::scrub::{BodyFilter, Unscrubbable};
 use super::underway::Ticket;
@@ -30,7 +30,7 @@ pub enum ProxyBody {
 /// An upstream's response body. At its end the connection goes back to the pool and the row is written; a body that is
 /// dropped before takes its connection with it.
 pub struct Relayed {
-    inner: Incoming,
+    inner: Held,
     /// What it goes through, where it may hold a secret.
     filter: Option<BodyFilter>,
     lease: Option<Lease>,
@@ -41,7 +41,7 @@ pub struct Relayed {
 
 /// What goes to the upstream: the sandbox's request body, counted.
 pub struct RequestBody {
-    inner: Option<Incoming>,
+    inner: Held,
     traffic: Arc<Traffic>,
     trailers: Option<TrailerFilter>,
     brake: Option<Brake>,
@@ -60,7 +60,7 @@ pub struct TrailerFilter {
 pub enum RelayError {
     /// The upstream's side broke off.
     #[error(transparent)]
-    Broken(#[from] hyper::Error),
+    Broken(#[from] HeldError),
     /// It cannot be searched for the secret that it may hold.
     #[error(transparent)]
     Unscrubbable(#[from] Unscrubbable),
@@ -71,7 +71,7 @@ pub enum RelayError {
 pub enum BodyError {
     /// The sandbox's side broke off.
     #[error(transparent)]
-    Broken(#[from] hyper::Error),
+    Broken(#[from] HeldError),
     /// Nobody waits for it any more.
     #[error(transparent)]
     Unwanted(#[from] Unwanted),
@@ -89,13 +89,7 @@ impl ProxyBody {
     }
 
     /// An upstream's body.
-    pub fn relayed(
-        inner: Incoming,
-        filter: Option<BodyFilter>,
-        lease: Lease,
-        row: Row,
-        ticket: Option<Ticket>,
-    ) -> Self {
+    pub fn relayed(inner: Held, filter: Option<BodyFilter>, lease: Lease, row: Row, ticket: Option<Ticket>) -> Self {
         let mut relayed = Relayed { inner, filter, lease: Some(lease), row, _ticket: ticket };
         if relayed.inner.is_end_stream() {
             relayed.finish();
@@ -139,7 +133,7 @@ impl Relayed {
     }
 
     /// The next frame as it comes, counted.
-    fn poll_upstream(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
+    fn poll_upstream(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, HeldError>>> {
         let frame = ready!(Pin::new(&mut self.inner).poll_frame(cx));
         if let Some(Ok(frame)) = &frame
             && let Some(data) = frame.data_ref()
@@ -189,16 +183,16 @@ impl Body for ProxyBody {
 
 impl RequestBody {
     /// The sandbox's body as it comes.
-    pub fn new(inner: Incoming, traffic: Arc<Traffic>, trailers: TrailerFilter) -> Self {
+    pub fn new(inner: Held, traffic: Arc<Traffic>, trailers: TrailerFilter) -> Self {
         if inner.is_end_stream() {
             traffic.up_done.store(true, Ordering::Relaxed);
         }
-        Self { inner: Some(inner), traffic, trailers: Some(trailers), brake: None }
+        Self { inner, traffic, trailers: Some(trailers), brake: None }
     }
 
     /// No body, for a request that is sent once more.
     pub fn none(traffic: Arc<Traffic>) -> Self {
-        Self { inner: None, traffic, trailers: None, brake: None }
+        Self { inner: Held::default(), traffic, trailers: None, brake: None }
     }
 
     /// Puts a brake on it, where there is anything to hold back; `expect` is for `Expect: 100-continue`.
@@ -219,9 +213,8 @@ impl Body for RequestBody {
         {
             return Poll::Ready(Some(Err(unwanted.into())));
         }
-        let Some(inner) = &mut this.inner else { return Poll::Ready(None) };
-        let mut frame = ready!(Pin::new(&mut *inner).poll_frame(cx));
-        let ended = frame.is_none() || inner.is_end_stream();
+        let mut frame = ready!(Pin::new(&mut this.inner).poll_frame(cx));
+        let ended = frame.is_none() || this.inner.is_end_stream();
         if let Some(Ok(frame)) = &mut frame {
             let len = frame.data_ref().map_or(0, Bytes::len) as u64;
             this.traffic.up.fetch_add(len, Ordering::Relaxed);
@@ -237,10 +230,10 @@ impl Body for RequestBody {
     }
 
     fn is_end_stream(&self) -> bool {
-        self.inner.as_ref().is_none_or(Body::is_end_stream)
+        self.inner.is_end_stream()
     }
 
     fn size_hint(&self) -> SizeHint {
-        self.inner.as_ref().map_or_else(|| SizeHint::with_exact(0), Body::size_hint)
+        self.inner.size_hint()
     }
 }

@@ -4,7 +4,7 @@ use http::{Method, Request};
 
 use crate::credentials::{Injector, Used};
 
-use super::authorize::Permitted;
+use super::github::Scoped;
 use super::headers;
 use super::refusal::Refusal;
 
@@ -27,10 +27,10 @@ pub struct Credentialed<R> {
 /// [`Refusal::NoCredential`] when a binding's secret cannot be had.
 pub async fn inject<B>(
     injector: &Injector,
-    permitted: Permitted<Request<B>>,
+    scoped: Scoped<Request<B>>,
     upgrade: bool,
 ) -> Result<(Credentialed<Request<B>>, Used), Refusal> {
-    let (request, bindings) = permitted.into_parts();
+    let (request, bindings) = scoped.into_parts();
     let (mut head, body) = request.into_parts();
     let fields = &mut head.headers;
     headers::strip_hop_by_hop(fields);

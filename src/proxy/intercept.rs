@@ -97,7 +97,7 @@ async fn look_or_relay(connection: Connection, grant: Grant, early: Bytes, mut i
     let opaque = connection.speaking(Scheme::Tcp);
     let speech = match grant {
         Grant::NetworkAll | Grant::Egress { .. } => Speech::of_doubtful,
-        Grant::Host { .. } | Grant::Rule { .. } => Speech::of,
+        Grant::Host { .. } | Grant::Rule { .. } | Grant::GitHub { .. } => Speech::of,
     };
     let Some(early) = first_bytes(&mut io, early, SILENCE).await else {
         let joint = match relay::dial(&opaque, grant).await {

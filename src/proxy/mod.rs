@@ -1,6 +1,7 @@
-//! The path of a request: capture → intercept → authorize → inject → upstream → respond.
+//! The path of a request: capture → intercept → authorize → scope → inject → upstream → respond.
 //!
-//! Each arrow is a type with one maker: only [`authorize`] makes a `Permitted`, only [`inject`] a `Credentialed`, and
+//! Each arrow is a type with one maker: only [`authorize`] makes a `Permitted`, only [`github`] a `Scoped`, only [`inject`] a
+//! `Credentialed`, and
 //! [`upstream`] sends nothing else. Plain and TLS, HTTP/1.1 and HTTP/2, captured or proxied: all meet in [`handle`].
 
 pub mod authorize;
@@ -8,7 +9,9 @@ pub mod body;
 pub mod brake;
 pub mod capture;
 pub mod fetch;
+pub mod github;
 pub mod headers;
+pub mod held;
 pub mod identity;
 pub mod inject;
 pub mod intercept;
@@ -39,6 +42,8 @@ use crate::types::{Destination, Scheme};
 use body::ProxyBody;
 use capture::guard::RawSwitch;
 use capture::{Capture, Slot};
+use github::Outcome;
+use held::Held;
 use pool::{Identity, Key, Lease, Pool};
 use refusal::{Refusal, RequestHead};
 use scrub::BodyFilter;
@@ -126,14 +131,26 @@ pub async fn handle(
     };
     let asked = format_asked(&connection, &request);
     Ok(match pass(&connection, raw, request, &mut row).await {
-        Ok(passed) => deliver(passed, row),
+        Ok(Answered::Passed(passed)) => deliver(passed, row),
+        Ok(Answered::Here(response)) => {
+            row.head(response.status().as_u16());
+            response
+        }
         Err(refusal) => refuse(&refusal, Some(&asked()), &head, row),
     })
 }
 
+/// What comes of a request that is not refused.
+#[expect(clippy::large_enum_variant, reason = "nearly all are of the larger kind, which is moved once")]
+enum Answered {
+    Passed(Passed),
+    /// It was made here.
+    Here(Response<ProxyBody>),
+}
+
 /// A response on its way back.
 struct Passed {
-    response: Response<Incoming>,
+    response: Response<Held>,
     lease: Lease,
     /// What its body goes through, where it may hold a secret.
     filter: Option<BodyFilter>,
@@ -147,7 +164,7 @@ async fn pass(
     raw: RawSwitch,
     mut request: Request<Incoming>,
     row: &mut Row,
-) -> Result<Passed, Refusal> {
+) -> Result<Answered, Refusal> {
     identity::agree(connection, &request)?;
     let searched = connection.worker.sandbox.injector.searched(&connection.destination.authority);
     if searched.is_some() {
@@ -157,7 +174,7 @@ async fn pass(
     let sandbox = &connection.worker.sandbox;
     let ticket = connection.underway.request(&connection.destination, request.method(), request.uri());
     let (number, policy) = sandbox.numbered_policy();
-    let permitted = authorize::authorize(&policy, &connection.destination, request)?;
+    let permitted = authorize::authorize(&policy, &connection.destination, request.map(Held::from))?;
     let mut key = Key {
         authority: connection.destination.authority.clone(),
         dialled: matches!(permitted.grant(), Grant::Egress { .. }).then_some(connection.destination.dialled).flatten(),
@@ -166,16 +183,36 @@ async fn pass(
         policy: number,
         identity: None,
     };
-    let event = row.event();
-    event.rule = Some(permitted.grant().clone());
-    let names = permitted.bindings().iter().flat_map(|&at| policy.bindings()[at].secrets());
-    event.bindings = names.map(ToOwned::to_owned).collect();
-    let (credentialed, used) = inject::inject(&sandbox.injector, permitted, upgrade.is_some()).await?;
+    row.event().rule = Some(permitted.grant().clone());
+    let (scoped, mut plan) = match github::scope(connection, &policy, permitted).await? {
+        Outcome::Pass(scoped, plan) => (*scoped, plan),
+        Outcome::Here(response) => return Ok(Answered::Here(response)),
+    };
+    let names = scoped.bindings().iter().flat_map(|&at| policy.bindings()[at].secrets());
+    row.event().bindings = names.map(ToOwned::to_owned).collect();
+    let head = *scoped.request().method() == Method::HEAD;
+    let (credentialed, used) = inject::inject(&sandbox.injector, scoped, upgrade.is_some()).await?;
     key.identity = used.identity().cloned().map(Identity);
-    let head = *credentialed.method() == Method::HEAD;
-    let (mut response, mut lease) = upstream::send(connection, credentialed, key, row, &ticket).await?;
+    let (mut response, mut lease) = upstream::send(connection, credentialed, key.clone(), row, &ticket).await?;
     if response.status() == StatusCode::UNAUTHORIZED {
-        used.refused();
+        match &mut plan {
+            None => used.refused(),
+            // Who holds a stand-in can do nothing about it.
+            Some(plan) if !used.is_empty() => {
+                let renewed = used.renewed().await;
+                let Some(scoped) = plan.again().filter(|_| renewed) else { return Err(plan.revoked()) };
+                let (credentialed, _) = inject::inject(&sandbox.injector, scoped, false).await?;
+                (response, lease) = upstream::send(connection, credentialed, key, row, &ticket).await?;
+                if response.status() == StatusCode::UNAUTHORIZED {
+                    return Err(plan.revoked());
+                }
+            }
+            Some(_) => {}
+        }
+    }
+    let mut response = response.map(Held::from);
+    if let Some(plan) = &mut plan {
+        response = plan.take(response).await?;
     }
     let filter = searched.map(|values| scrub::take_response(connection, values, head, &mut response)).transpose()?;
     if response.status() == StatusCode::SWITCHING_PROTOCOLS {
@@ -185,10 +222,10 @@ async fn pass(
             &mut response,
             Joint { client: upgrade, raw, ticket, masker: filter.map(BodyFilter::into_masker) },
         )?;
-        return Ok(Passed { response, lease, filter: None, ticket: None });
+        return Ok(Answered::Passed(Passed { response, lease, filter: None, ticket: None }));
     }
     headers::clean_response(response.headers_mut());
-    Ok(Passed { response, lease, filter, ticket: Some(ticket) })
+    Ok(Answered::Passed(Passed { response, lease, filter, ticket: Some(ticket) }))
 }
 
 fn deliver(passed: Passed, mut row: Row) -> Response<ProxyBody> {

@@ -1,7 +1,9 @@
 //! Every way in which the proxy says no, and the one place that turns it into HTTP.
 
 use bytes::Bytes;
-use http::header::{ACCEPT, CACHE_CONTROL, CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, HeaderMap, HeaderValue};
+use http::header::{
+    ACCEPT, CACHE_CONTROL, CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue,
+};
 use http::{Method, Response, StatusCode};
 use serde::Serialize;
 
@@ -9,6 +11,8 @@ use crate::audit::AuditUnavailable;
 use crate::credentials::header::InjectError;
 use crate::dns::ResolveError;
 use crate::policy::Denial;
+use crate::policy::github::OutOfScope;
+use crate::policy::github::forms::{self, Asked};
 use crate::types::Authority;
 
 use super::body::ProxyBody;
@@ -69,6 +73,14 @@ pub enum Refusal {
     /// The request does not get its credentials.
     #[error(transparent)]
     NoCredential(#[from] InjectError),
+    /// A GitHub binding does not cover it.
+    #[error("{}", denial.message)]
+    OutOfScope {
+        /// Why.
+        denial: OutOfScope,
+        /// How the client is told so that it shows the reason.
+        form: Box<forms::Refusal>,
+    },
     /// The audit cannot take a row.
     #[error("the proxy cannot record this request, so it does not go on")]
     Unrecorded(#[from] AuditUnavailable),
@@ -111,6 +123,7 @@ impl Refusal {
             Self::NoCredential(InjectError::Unavailable { .. }) => "credential_unavailable",
             Self::NoCredential(InjectError::NotPlaceholder { .. }) => "credential_not_accepted",
             Self::NoCredential(InjectError::Misplaced { .. }) => "placeholder_misplaced",
+            Self::OutOfScope { denial, .. } => denial.code.as_str(),
             Self::Unrecorded(_) => "audit_unavailable",
         }
     }
@@ -130,6 +143,7 @@ impl Refusal {
             | Self::BadAnswer { .. }
             | Self::Unscrubbable { .. }
             | Self::NoCredential(InjectError::Unavailable { .. }) => StatusCode::BAD_GATEWAY,
+            Self::OutOfScope { form, .. } => StatusCode::from_u16(form.status).unwrap_or(StatusCode::FORBIDDEN),
             Self::Unrecorded(_) => StatusCode::SERVICE_UNAVAILABLE,
         }
     }
@@ -156,8 +170,17 @@ impl Refusal {
         if let Self::Denied(denial) = self { Some(denial) } else { None }
     }
 
+    /// A refusal of a GitHub binding, as this client shows it.
+    pub fn out_of_scope(denial: OutOfScope, asked: Asked) -> Self {
+        let form = Box::new(forms::refusal(asked, &denial));
+        Self::OutOfScope { denial, form }
+    }
+
     /// The answer: JSON where the client accepts it, text elsewhere, and a gRPC status beside it for gRPC.
     pub fn response(&self, asked: Option<&str>, head: &RequestHead) -> Response<ProxyBody> {
+        if let Self::OutOfScope { form, .. } = self {
+            return self.in_form(form, head);
+        }
         let explanation = Explanation {
             error: self.code(),
             message: self.to_string(),
@@ -187,6 +210,22 @@ impl Refusal {
         if head.bodiless && !head.grpc {
             headers.insert(CONTENT_LENGTH, HeaderValue::from(length));
         }
+        if head.close {
+            headers.insert(CONNECTION, HeaderValue::from_static("close"));
+        }
+        response
+    }
+
+    /// An answer as one client wants it.
+    fn in_form(&self, form: &forms::Refusal, head: &RequestHead) -> Response<ProxyBody> {
+        let body = if head.bodiless { ProxyBody::empty() } else { ProxyBody::full(Bytes::copy_from_slice(&form.body)) };
+        let mut response = Response::new(body);
+        *response.status_mut() = self.status();
+        let headers = response.headers_mut();
+        headers.insert(DENIAL, HeaderValue::from_static(self.code()));
+        headers.insert(HeaderName::from_static(forms::REASON_HEADER), HeaderValue::from_static(form.reason));
+        headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static(form.content_type));
         if head.close {
             headers.insert(CONNECTION, HeaderValue::from_static("close"));
         }

@@ -14,7 +14,6 @@ use http::header::{
     IF_RANGE, RANGE, SEC_WEBSOCKET_EXTENSIONS, TRANSFER_ENCODING,
 };
 use http::{Response, StatusCode};
-use hyper::body::Incoming;
 
 use crate::credentials::{Scrubber, Watch};
 
@@ -69,11 +68,11 @@ pub fn prepare_request(fields: &mut HeaderMap) {
 ///
 /// # Errors
 /// [`Refusal::Unscrubbable`].
-pub fn take_response(
+pub fn take_response<B>(
     connection: &Connection,
     values: Arc<Watch>,
     head: bool,
-    response: &mut Response<Incoming>,
+    response: &mut Response<B>,
 ) -> Result<BodyFilter, Refusal> {
     let status = response.status();
     filter(values, head, status, response.headers_mut()).map_err(|reason| {

@@ -6,7 +6,6 @@ use std::sync::Arc;
 use bytes::BytesMut;
 use http::Response;
 use http::header::UPGRADE;
-use hyper::body::Incoming;
 use hyper::upgrade::{OnUpgrade, Upgraded};
 use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
@@ -36,7 +35,7 @@ pub struct Joint {
 ///
 /// # Errors
 /// [`Refusal::BadAnswer`] for a 101 that nobody asked for, or to another protocol.
-pub fn switch(connection: &Connection, response: &mut Response<Incoming>, joint: Joint) -> Result<(), Refusal> {
+pub fn switch<B>(connection: &Connection, response: &mut Response<B>, joint: Joint) -> Result<(), Refusal> {
     let Joint { client, raw, ticket, masker } = joint;
     let agreed = response.headers().get(UPGRADE).is_some_and(|v| v.as_bytes().eq_ignore_ascii_case(b"websocket"));
     let Some(client) = client.filter(|_| agreed) else {

@@ -23,6 +23,7 @@ use crate::types::{Authority, Destination, Host};
 use super::body::{RequestBody, TrailerFilter};
 use super::brake::Brake;
 use super::capture::guard::{HEAD_MAX, HEADERS_MAX};
+use super::held::Held;
 use super::inject::Credentialed;
 use super::pool::{Handle, Key, Lease, STREAMS};
 use super::refusal::Refusal;
@@ -47,7 +48,7 @@ const CONNECTION_WINDOW: u32 = STREAM_WINDOW * STREAMS as u32;
 /// before, a request of a safe method without body (RFC 9110 section 9.2.2).
 pub async fn send(
     connection: &Connection,
-    request: Credentialed<Request<Incoming>>,
+    request: Credentialed<Request<Held>>,
     key: Key,
     row: &mut Row,
     ticket: &Ticket,
@@ -82,7 +83,7 @@ pub async fn send(
 }
 
 /// The request as the upstream gets it, with nothing in its extensions that came from the sandbox's side.
-fn outgoing(connection: &Connection, request: Credentialed<Request<Incoming>>, row: &Row) -> Request<RequestBody> {
+fn outgoing(connection: &Connection, request: Credentialed<Request<Held>>, row: &Row) -> Request<RequestBody> {
     let (request, bindings) = request.into_parts();
     let (parts, body) = request.into_parts();
     let trailers = TrailerFilter { sandbox: Arc::clone(&connection.worker.sandbox), bindings };

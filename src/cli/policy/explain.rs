@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use crate::policy::{Credential, Decider, DeciderKind, Explanation, OtherRule, Question, Verdict};
+use crate::policy::{Credential, Decider, DeciderKind, Explanation, OnGitHub, OtherRule, Question, Verdict};
 
 use super::super::policy_options::PolicyArgs;
 use super::{DENIED, GOOD, UNUSABLE, at_place, compile_args, error};
@@ -60,6 +60,13 @@ fn show(explanation: &Explanation, out: &mut dyn Write) -> io::Result<()> {
         writeln!(out, "decided by: {}", decided_by(decider))?;
     }
     show_rules(explanation, out)?;
+    if let Some(OnGitHub { repository, row, also }) = &explanation.github {
+        let repository = repository.as_ref().map_or_else(String::new, |name| format!(" in {name}"));
+        writeln!(out, "on GitHub: {row}{repository}")?;
+        if !also.is_empty() {
+            writeln!(out, "judged besides: {also}")?;
+        }
+    }
     for binding in &explanation.bindings {
         writeln!(out, "binding: {}", credential(binding))?;
         writeln!(out, "secret: {}", secret(binding))?;
@@ -83,6 +90,7 @@ fn decided_by(decider: &Decider) -> String {
         DeciderKind::NetworkAll => "network mode all".to_owned(),
         DeciderKind::NetworkHost => format!("network host {entry}"),
         DeciderKind::Egress => format!("egress {entry}"),
+        DeciderKind::GitHub => "the github binding".to_owned(),
         DeciderKind::AllowRule => "the allow rule".to_owned(),
         DeciderKind::DenyRule => "the deny rule".to_owned(),
     };

@@ -9,7 +9,10 @@ use anyhow::{Context, Result, anyhow, bail};
 use tokio::runtime::Builder;
 
 use crate::credentials::header::basic;
-use crate::credentials::{Fetch, Injector, Keeper, Placeholder, SourceContext, Supply, issuers, read_secret};
+use crate::credentials::{
+    Calls, Fetch, Injector, Keeper, Placeholder, Records, SourceContext, Supply, issuers, read_secret,
+};
+use crate::policy::github::GitHubBinding;
 use crate::policy::{Binding, PlaceholderSpec};
 use crate::proxy::fetch::OperatorFetch;
 use crate::proxy::upstream_proxy::UpstreamProxy;
@@ -25,6 +28,8 @@ pub struct Outward {
     pub upstream_proxy: Option<Arc<UpstreamProxy>>,
     /// The credentials.
     pub injector: Injector,
+    /// What is known of each GitHub binding, in their order.
+    pub records: Vec<Arc<Records>>,
 }
 
 impl Outward {
@@ -32,23 +37,38 @@ impl Outward {
     ///
     /// # Errors
     /// The file or the secret that cannot be had.
-    pub fn new(opened: &Opened, nameservers: &[SocketAddr]) -> Result<Self> {
+    pub fn new(opened: &Opened, nameservers: &[SocketAddr], github: &[Placeholder]) -> Result<Self> {
         let upstream_tls = Arc::new(UpstreamTls::new(&opened.upstream_ca, &|name| std::env::var_os(name))?);
         let upstream_proxy = upstream_proxy(opened)?;
         let fetch = OperatorFetch::new(nameservers.to_vec(), Arc::clone(&upstream_tls), upstream_proxy.clone());
-        let injector = injector(opened, &(Arc::new(fetch) as Arc<dyn Fetch>))?;
-        Ok(Self { upstream_tls, upstream_proxy, injector })
+        let fetch: Arc<dyn Fetch> = Arc::new(fetch);
+        let keepers = keepers(opened, &fetch)?;
+        let mut placeholders = placeholders(opened, &keepers)?;
+        placeholders.extend(github.iter().cloned());
+        let policy = &opened.compiled.policy;
+        let injector = Injector::new(policy.bindings(), &keepers, placeholders);
+        let records = policy.githubs().iter().map(|github| Arc::new(records(github, &keepers, &fetch))).collect();
+        Ok(Self { upstream_tls, upstream_proxy, injector, records })
     }
 }
 
+fn records(github: &GitHubBinding, keepers: &Keepers, fetch: &Arc<dyn Fetch>) -> Records {
+    let (api, graphql) = github.api();
+    let keeper = keepers.get(&github.token().name).cloned();
+    let calls = Calls::new(&api, &graphql, keeper, Arc::clone(fetch));
+    Records::new(github.repos().map(<[_]>::to_vec), calls, Arc::new(SystemTime::now))
+}
+
+type Keepers = HashMap<String, Arc<Keeper>>;
+
 /// A keeper for every secret that a binding uses, each with its first value: one that cannot be had stops the start. What these
 /// secrets need in turn is got with them.
-fn injector(opened: &Opened, fetch: &Arc<dyn Fetch>) -> Result<Injector> {
+fn keepers(opened: &Opened, fetch: &Arc<dyn Fetch>) -> Result<Keepers> {
     let bindings = opened.compiled.policy.bindings();
     let used: BTreeSet<&str> = bindings.iter().flat_map(Binding::secrets).collect();
     let mut keepers = HashMap::new();
     if used.is_empty() {
-        return Ok(Injector::new(bindings, &keepers, placeholders(opened, &keepers)?));
+        return Ok(keepers);
     }
     let runtime = Builder::new_current_thread().enable_all().build().context("the system gives no timer")?;
     for (name, issuer) in issuers(&opened.sources, used, &context(), fetch) {
@@ -58,12 +78,11 @@ fn injector(opened: &Opened, fetch: &Arc<dyn Fetch>) -> Result<Injector> {
         runtime.block_on(keeper.start()).with_context(|| format!("secret {name}"))?;
         keepers.insert(name, Arc::new(keeper));
     }
-    let placeholders = placeholders(opened, &keepers)?;
-    Ok(Injector::new(bindings, &keepers, placeholders))
+    Ok(keepers)
 }
 
 /// A stand-in for each variable that is to hold one. It has the form of the value, so that is read first.
-fn placeholders(opened: &Opened, keepers: &HashMap<String, Arc<Keeper>>) -> Result<Vec<Placeholder>> {
+fn placeholders(opened: &Opened, keepers: &Keepers) -> Result<Vec<Placeholder>> {
     let mut placeholders = Vec::<Placeholder>::new();
     for PlaceholderSpec { secret, variable } in &opened.compiled.placeholders {
         let keeper =

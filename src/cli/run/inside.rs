@@ -16,6 +16,7 @@ use crate::types::SandboxId;
 
 use super::RunArgs;
 use super::files::{self, Rules};
+use super::github::{self, Forge};
 use super::opened::Opened;
 
 /// What is the sandbox's alone.
@@ -26,6 +27,8 @@ pub struct Own<'a> {
     pub ca: &'a SandboxCa,
     /// What it holds in place of credentials.
     pub placeholders: &'a [Placeholder],
+    /// Those for GitHub bindings, in the order of the policy's.
+    pub github: &'a [Placeholder],
 }
 
 /// A sandbox that can be made.
@@ -48,7 +51,7 @@ pub fn plan(args: &RunArgs, identity: &Identity, opened: &Opened, own: &Own<'_>)
     let private_tmp = args.private_tmp || identity.real_root;
     let private = launcher::private_directories(runtime.as_deref(), private_tmp);
     let mut environment = environment(args, identity)?;
-    environment.extend(stand_ins(args, opened, own.placeholders)?);
+    environment.extend(stand_ins(args, opened, own)?);
     let search_path: Vec<PathBuf> =
         environment.get(OsStr::new("PATH")).map(|path| std::env::split_paths(path).collect()).unwrap_or_default();
     let resolved = search_path.iter().filter_map(|path| path.canonicalize().ok());
@@ -117,16 +120,25 @@ fn environment(args: &RunArgs, identity: &Identity) -> Result<BTreeMap<OsString,
 }
 
 /// The variables with placeholders, and the one with the proxy's URL for clients of the Mistral API.
-fn stand_ins(args: &RunArgs, opened: &Opened, placeholders: &[Placeholder]) -> Result<Vec<(OsString, OsString)>> {
-    let mut variables = Vec::new();
-    for placeholder in placeholders {
-        let variable = placeholder.variable();
-        let kept = args.keep_env.iter().any(|kept| kept == variable);
-        ensure!(!kept, "--keep-env {variable}: that variable holds a placeholder inside; take the option out");
-        variables.push((variable.into(), placeholder.value().into()));
+fn stand_ins(args: &RunArgs, opened: &Opened, own: &Own<'_>) -> Result<Vec<(OsString, OsString)>> {
+    let policy = &opened.compiled.policy;
+    let hosts: Vec<String> = policy.githubs().iter().map(|github| github.host().host.to_string()).collect();
+    let forges = hosts.iter().zip(policy.githubs()).zip(own.github).map(|((host, github), placeholder)| Forge {
+        host,
+        listed: github.repos().unwrap_or_default(),
+        placeholder: placeholder.value(),
+    });
+    let forges: Vec<Forge<'_>> = forges.collect();
+    let of_github = github::variables(&forges);
+    let shown = own.placeholders.iter().map(|known| (known.variable().to_owned(), known.value().to_owned()));
+    let mut variables = Vec::<(OsString, OsString)>::new();
+    for (variable, value) in shown.chain(of_github) {
+        let kept = args.keep_env.contains(&variable);
+        ensure!(!kept, "--keep-env {variable}: that variable is set for the sandbox; take the option out");
+        variables.push((variable.into(), value.into()));
     }
     let takes_placeholder = |binding: &Binding| binding.accepts() == Accepts::PlaceholderOnly;
-    if opened.compiled.policy.bindings().iter().any(takes_placeholder) {
+    if policy.bindings().iter().any(takes_placeholder) {
         let url = format!("http://127.0.0.1:{}", launcher::EXPLICIT_PORT);
         variables.push((MistralApiBinding::PROXY_VARIABLE.into(), url.into()));
     }

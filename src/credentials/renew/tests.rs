@@ -271,3 +271,24 @@ async fn the_same_value_again_lives_on_and_is_nothing_to_remember() {
     let seen = rig.keeper.seen();
     assert_eq!((seen.len(), seen[0].generation), (1, 0));
 }
+
+#[tokio::test(start_paused = true)]
+async fn who_can_ask_again_waits_for_the_renewal() {
+    let rig = Rig::start(Answer::Endless).await;
+    let first = rig.keeper.value().await.unwrap();
+    *rig.answer.lock().unwrap() = Answer::Slow(3, 3600);
+    let began = Instant::now();
+    assert!(rig.keeper.renewed(&first).await);
+    assert_eq!(began.elapsed().as_secs(), 3);
+    // Who was refused with the former value has another one at once, and so soon there is no further one.
+    assert!(rig.keeper.renewed(&first).await);
+    assert!(!rig.keeper.renewed(&rig.keeper.value().await.unwrap()).await);
+    assert_eq!((began.elapsed().as_secs(), rig.asked.load(Ordering::SeqCst)), (3, 2));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_renewal_that_fails_is_none() {
+    let rig = Rig::start(Answer::Endless).await;
+    *rig.answer.lock().unwrap() = Answer::Fails;
+    assert!(!rig.keeper.renewed(&rig.keeper.value().await.unwrap()).await);
+}

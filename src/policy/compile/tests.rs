@@ -40,6 +40,7 @@ macro_rules! mistakes {
 }
 
 mod cases;
+mod github;
 mod placements;
 mod rules;
 mod secrets;
@@ -80,8 +81,6 @@ mistakes! {
         "dir/p.toml:3:16: \"fe80::%1/64\": an IPv6 zone id (`%`) is not allowed\n  hint: write the address without it"];
     not_toml: "[network\nmode = \"all\"" => [
         "dir/p.toml:1:9: not valid TOML: unclosed table, expected `]`"];
-    github: "[[header_bindings]]\nkind = \"github\"\nrepos = \"all\"" => [
-        "dir/p.toml:2:8: kind github is not supported by this version\n  hint: take it out; a policy is never followed in part"];
     unknown_kind: "[[header_bindings]]\nkind = \"header-binding\"" => [
         "dir/p.toml:2:8: \"header-binding\" is not a kind of binding\n  hint: did you mean `header_binding`?"];
     binding_without_fields: "[[header_bindings]]\nhost = \"a.test\"\nheaders = \"x\"" => [

@@ -135,6 +135,7 @@ fn questions(rule: &Rule, methods: &[String], paths: &[String]) -> Vec<Question>
                 destination: destination.clone(),
                 method: method.clone(),
                 path: path.clone(),
+                query: None,
             }));
         }
     }

@@ -150,9 +150,12 @@ fn bindings_and_their_secrets() {
 fn permits(policy: &Policy, destination: &Destination, method: &str, path: &str) -> bool {
     let question = match destination.scheme {
         Scheme::Tcp => Question::Connection(destination.clone()),
-        Scheme::Https | Scheme::Http => {
-            Question::Request { destination: destination.clone(), method: method.to_owned(), path: path.to_owned() }
-        }
+        Scheme::Https | Scheme::Http => Question::Request {
+            destination: destination.clone(),
+            method: method.to_owned(),
+            path: path.to_owned(),
+            query: None,
+        },
     };
     let answers = destination
         .dialled

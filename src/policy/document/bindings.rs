@@ -9,9 +9,10 @@ use super::super::mistake::{At, Place, did_you_mean, quoted};
 use super::super::mistral::MistralApiBinding;
 use super::{NOT_YET, Reader, Value};
 
-/// A kind of its own, beside those of [`Kind`].
+/// Kinds of their own, beside those of [`Kind`].
 const MISTRAL_API: &str = "mistral_api";
-const UNSUPPORTED_KINDS: [&str; 2] = ["github", "workspace_header_bindings"];
+const GITHUB: &str = "github";
+const UNSUPPORTED_KINDS: [&str; 1] = ["workspace_header_bindings"];
 
 /// A binding with what was given of it.
 #[derive(Debug)]
@@ -69,8 +70,9 @@ impl Reader<'_> {
         match Kind::ALL.into_iter().find(|kind| kind.name() == name) {
             Some(kind) => self.binding_of(kind, entry, table),
             None if name == MISTRAL_API => self.mistral_api(entry, table),
+            None if name == GITHUB => self.github(entry, table),
             None => {
-                let known: Vec<&str> = Kind::ALL.iter().map(|kind| kind.name()).chain([MISTRAL_API]).collect();
+                let known: Vec<&str> = Kind::ALL.iter().map(|kind| kind.name()).chain([MISTRAL_API, GITHUB]).collect();
                 let (what, cure) = if UNSUPPORTED_KINDS.contains(&name) {
                     (format!("kind {name} is not supported by this version"), NOT_YET.to_owned())
                 } else {

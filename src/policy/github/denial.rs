@@ -36,6 +36,8 @@ pub enum Code {
     ForeignObject,
     /// What has to be known could not be looked up.
     Unresolved,
+    /// GitHub refuses the credential that the proxy has.
+    CredentialRefused,
 }
 
 impl Code {
@@ -53,6 +55,7 @@ impl Code {
             Self::UnknownCapability => "unknown_capability",
             Self::ForeignObject => "foreign_object",
             Self::Unresolved => "unresolved",
+            Self::CredentialRefused => "credential_refused",
         }
     }
 }

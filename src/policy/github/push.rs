@@ -1,5 +1,13 @@
 //! Changes of refs, through whatever door: git, REST and GraphQL are judged alike.
 
+mod glob;
+mod refs;
+mod rules;
+
+pub use glob::RefGlob;
+pub use refs::{NAME_MAX, branch_ref, check_name, full_ref};
+pub use rules::{Branches, Judged, PushRuleError, PushRules, WrittenPushRules};
+
 /// A change of one ref that a request asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RefChange {
@@ -26,6 +34,8 @@ pub enum RefTarget {
     PullHeadNode(String),
     /// The ref with this node id.
     RefNode(String),
+    /// The tag that the release with this number is for.
+    ReleaseTag(u64),
 }
 
 /// What becomes of a ref.

@@ -63,6 +63,7 @@ fn ask(policy: &Policy, question: &str) -> String {
             Grant::NetworkAll => "all".to_owned(),
             Grant::Host { .. } => "host".to_owned(),
             Grant::Egress { .. } => "egress".to_owned(),
+            Grant::GitHub { .. } => "github".to_owned(),
         },
         Err(denial) => match denial.rule() {
             Some(place) => format!("{} {}", denial.code(), line(place)),

@@ -253,6 +253,7 @@ fn code(refusal: &Refusal) -> u8 {
         | Refusal::BadAnswer { .. }
         | Refusal::NoCredential(_)
         | Refusal::Unscrubbable { .. }
+        | Refusal::OutOfScope { .. }
         | Refusal::Unrecorded(_) => FAILED,
     }
 }

@@ -1,0 +1,289 @@
+//! What is known of the repositories of a GitHub binding: pinned at the start, learned from answers, looked up where a request
+//! needs more. What could not be looked up is never taken for permitted.
+
+mod cache;
+mod calls;
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, SystemTime};
+
+use aws_lc_rs::digest::{SHA256, digest};
+
+use crate::policy::github::{Code, Known, Membership, NodeOwner, OutOfScope, RepoName, Repository};
+
+use super::source::Clock;
+use cache::Cache;
+
+pub use calls::{Calls, LookUpError, RefDetails};
+
+/// How long what a name leads to is believed.
+const FRESH: Duration = Duration::from_secs(600);
+/// How long it is known what a node id or an issue's number belongs to.
+const LEARNED: Duration = Duration::from_secs(24 * 60 * 60);
+/// Node ids that are remembered.
+const NODES: usize = 50_000;
+/// Numbers of issues that are remembered.
+const ISSUES: usize = 50_000;
+/// URLs of storage that are remembered.
+const CAPABILITIES: usize = 16_384;
+/// Names that are remembered where every repository is allowed.
+const NAMES: usize = 4096;
+/// How long a URL of storage is good for of which nothing is said, and at most.
+const CAPABILITY: Duration = Duration::from_secs(15 * 60);
+const CAPABILITY_MAX: Duration = Duration::from_secs(60 * 60);
+
+/// The records of one binding in one sandbox.
+pub struct Records {
+    all: bool,
+    listed: Vec<RepoName>,
+    calls: Calls,
+    clock: Clock,
+    state: Mutex<State>,
+    /// Whoever holds it looks names up.
+    turn: tokio::sync::Mutex<()>,
+}
+
+struct State {
+    /// By the name as it is listed, or as it was asked for where all are allowed.
+    pins: HashMap<RepoName, Pin>,
+    /// By every name that leads to one of them.
+    names: HashMap<RepoName, RepoName>,
+    nodes: Cache<String, NodeOwner>,
+    issues: Cache<u64, ()>,
+    capabilities: Cache<[u8; 32], Methods>,
+}
+
+struct Pin {
+    /// As it was first seen; what bears its name now is another one, where `is_changed`.
+    repository: Arc<Repository>,
+    is_changed: bool,
+    seen: SystemTime,
+}
+
+/// What may be asked of a URL of storage.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Methods {
+    /// GET and HEAD.
+    pub get: bool,
+    /// PUT.
+    pub put: bool,
+    /// POST.
+    pub post: bool,
+}
+
+impl Methods {
+    /// GET and HEAD: what a redirect permits.
+    pub const GET: Self = Self { get: true, put: false, post: false };
+
+    /// What an answer of LFS permits with this word: `GET`, `PUT` or `POST`.
+    pub fn of(method: &str) -> Option<Self> {
+        let none = Self { get: false, put: false, post: false };
+        match method {
+            "GET" => Some(Self::GET),
+            "PUT" => Some(Self { put: true, ..none }),
+            "POST" => Some(Self { post: true, ..none }),
+            _ => None,
+        }
+    }
+
+    fn allow(self, method: &str) -> bool {
+        match method {
+            "GET" | "HEAD" => self.get,
+            "PUT" => self.put,
+            "POST" => self.post,
+            _ => false,
+        }
+    }
+}
+
+impl Records {
+    /// Records without anything in them. `listed` are the binding's repositories, `None` where all are allowed.
+    pub fn new(listed: Option<Vec<RepoName>>, calls: Calls, clock: Clock) -> Self {
+        let state = State {
+            pins: HashMap::new(),
+            names: HashMap::new(),
+            nodes: Cache::new(NODES),
+            issues: Cache::new(ISSUES),
+            capabilities: Cache::new(CAPABILITIES),
+        };
+        let (all, listed) = (listed.is_none(), listed.unwrap_or_default());
+        Self { all, listed, calls, clock, state: Mutex::new(state), turn: tokio::sync::Mutex::new(()) }
+    }
+
+    /// Looks up what the listed names lead to, where that is not known or was not looked at for ten minutes. Others wait. A name that
+    /// cannot be looked up stays unknown, or as it was if it has been seen within twice that time.
+    pub async fn refresh(&self) {
+        if self.stale().is_empty() {
+            return;
+        }
+        let _turn = self.turn.lock().await;
+        for name in self.stale() {
+            match self.calls.repository(&name).await {
+                Ok(found) => self.pin(&name, found),
+                Err(error) => tracing::warn!("the repository {name} cannot be looked up: {error}"),
+            }
+        }
+    }
+
+    /// The record of a repository that the binding allows.
+    ///
+    /// # Errors
+    /// It is none of the binding's, or cannot be looked up.
+    pub async fn record(&self, name: &RepoName) -> Result<Arc<Repository>, OutOfScope> {
+        match self.repository(name) {
+            Membership::Is(repository) => Ok(repository),
+            Membership::Any => {
+                let found = self.calls.repository(name).await.map_err(|error| error.about(name))?;
+                self.pin(name, found);
+                match self.repository(name) {
+                    Membership::Is(repository) => Ok(repository),
+                    Membership::Any | Membership::Not | Membership::Changed => Err(changed(name)),
+                }
+            }
+            Membership::Changed => Err(changed(name)),
+            Membership::Not => {
+                let what = format!("the repository {name} is not one that this sandbox may use");
+                Err(OutOfScope::new(Code::RepoNotAllowed, what))
+            }
+        }
+    }
+
+    /// Every repository that is known, in the order of their names.
+    pub fn repositories(&self) -> Vec<Arc<Repository>> {
+        let state = self.lock();
+        let usable = state.pins.values().filter(|pin| !pin.is_changed).map(|pin| Arc::clone(&pin.repository));
+        let mut found: Vec<_> = usable.collect();
+        drop(state);
+        found.sort_by(|a, b| a.name.cmp(&b.name));
+        found.dedup_by_key(|repository| repository.id);
+        found
+    }
+
+    /// Who makes look-ups.
+    pub fn calls(&self) -> &Calls {
+        &self.calls
+    }
+
+    /// Remembers what node ids belong to.
+    pub fn learn_nodes(&self, nodes: impl IntoIterator<Item = (String, NodeOwner)>) {
+        let until = (self.clock)() + LEARNED;
+        let mut state = self.lock();
+        nodes.into_iter().for_each(|(id, owner)| state.nodes.insert(id, owner, until));
+    }
+
+    /// Remembers numbers of issues of allowed repositories.
+    pub fn learn_issues(&self, ids: impl IntoIterator<Item = u64>) {
+        let until = (self.clock)() + LEARNED;
+        let mut state = self.lock();
+        ids.into_iter().for_each(|id| state.issues.insert(id, (), until));
+    }
+
+    /// Remembers a URL of storage that an answer to this sandbox has named, for 15 minutes where nothing else is said and for an hour
+    /// at most.
+    pub fn learn_capability(&self, host: &str, target: &str, methods: Methods, life: Option<Duration>) {
+        let until = (self.clock)() + life.unwrap_or(CAPABILITY).min(CAPABILITY_MAX);
+        self.lock().capabilities.insert(capability(host, target), methods, until);
+    }
+
+    /// Whether an answer to this sandbox has named exactly this URL for this method.
+    pub fn is_capability(&self, host: &str, target: &str, method: &str) -> bool {
+        let now = (self.clock)();
+        self.lock().capabilities.get(&capability(host, target), now).is_some_and(|methods| methods.allow(method))
+    }
+
+    fn stale(&self) -> Vec<RepoName> {
+        let now = (self.clock)();
+        let state = self.lock();
+        let is_fresh = |name: &&RepoName| state.pins.get(*name).is_some_and(|pin| now < pin.seen + FRESH);
+        self.listed.iter().filter(|name| !is_fresh(name)).cloned().collect()
+    }
+
+    fn pin(&self, name: &RepoName, found: Repository) {
+        let seen = (self.clock)();
+        let mut state = self.lock();
+        if self.all && state.pins.len() >= NAMES {
+            state.pins.clear();
+            state.names.clear();
+        }
+        state.names.insert(name.clone(), name.clone());
+        let pin = match state.pins.remove(name) {
+            // A new owner is not whom it was entrusted to.
+            Some(pin) if pin.repository.id != found.id || pin.repository.owner_id != found.owner_id => {
+                tracing::warn!("{name} is another repository than at the start, or another owner's: it is closed");
+                Pin { is_changed: true, seen, ..pin }
+            }
+            Some(pin) if pin.is_changed => Pin { seen, ..pin },
+            Some(_) | None => {
+                state.names.insert(found.name.clone(), name.clone());
+                Pin { repository: Arc::new(found), is_changed: false, seen }
+            }
+        };
+        state.pins.insert(name.clone(), pin);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        // Nothing panics while it is locked.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Known for Records {
+    fn repository(&self, name: &RepoName) -> Membership {
+        let now = (self.clock)();
+        let state = self.lock();
+        let pin = state.names.get(name).and_then(|listed| state.pins.get(listed));
+        match pin {
+            Some(pin) if pin.is_changed => Membership::Changed,
+            Some(pin) if now < pin.seen + 2 * FRESH => Membership::Is(Arc::clone(&pin.repository)),
+            Some(_) | None if self.all => Membership::Any,
+            Some(_) | None => Membership::Not,
+        }
+    }
+
+    fn repository_of_id(&self, id: u64) -> Option<Arc<Repository>> {
+        let now = (self.clock)();
+        let state = self.lock();
+        let usable = |pin: &&Pin| !pin.is_changed && now < pin.seen + 2 * FRESH;
+        let found = state.pins.values().find(|pin| pin.repository.id == id && usable(pin));
+        found.map(|pin| Arc::clone(&pin.repository))
+    }
+
+    fn node(&self, id: &str) -> Option<NodeOwner> {
+        let now = (self.clock)();
+        let mut state = self.lock();
+        let usable = |pin: &&Pin| !pin.is_changed && now < pin.seen + 2 * FRESH;
+        if let Some(pin) = state.pins.values().filter(usable).find(|pin| pin.repository.node_id == id) {
+            return Some(NodeOwner::Repository(pin.repository.id));
+        }
+        match state.nodes.get(id, now)? {
+            // What was learned before its repository changed hands.
+            NodeOwner::Repository(of)
+                if !self.all && !state.pins.values().filter(usable).any(|pin| pin.repository.id == of) =>
+            {
+                Some(NodeOwner::Foreign)
+            }
+            owner @ (NodeOwner::Repository(_) | NodeOwner::Account | NodeOwner::Foreign) => Some(owner),
+        }
+    }
+
+    fn issue_id(&self, id: u64) -> bool {
+        let now = (self.clock)();
+        self.lock().issues.get(&id, now).is_some()
+    }
+}
+
+fn changed(name: &RepoName) -> OutOfScope {
+    let what = format!("{name} is another repository than when this sandbox began, or has another owner");
+    OutOfScope::new(Code::RepoIdentityChanged, what)
+}
+
+fn capability(host: &str, target: &str) -> [u8; 32] {
+    let url = format!("https://{}{target}", host.to_ascii_lowercase());
+    let mut key = [0; 32];
+    key.copy_from_slice(digest(&SHA256, url.as_bytes()).as_ref());
+    key
+}
+
+#[cfg(test)]
+mod tests;

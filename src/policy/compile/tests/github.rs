@@ -1,0 +1,96 @@
+//! Bindings to GitHub.
+
+use super::*;
+use crate::policy::github::RepoName;
+
+/// One binding with these lines.
+fn binding(lines: &str) -> String {
+    format!("[[header_bindings]]\nkind = \"github\"\n{lines}\n")
+}
+
+const KEY: &str = "[secrets.KEY]\nfile = \"/k.pem\"\n";
+
+mistakes! {
+    no_repos: binding("") => [
+        "dir/p.toml:1:1: the binding has no `repos`\n  hint: add repos = [\"owner/repository\"], or repos = \"all\""];
+    repos_of_wrong_type: binding("repos = 1") => [
+        "dir/p.toml:3:9: `repos` cannot be of type integer\n  hint: it takes a list of repositories, [\"owner/repository\"], or \"all\""];
+    no_repository: binding("repos = [\"acme\"]") => [
+        "dir/p.toml:3:10: \"acme\" cannot be used\n  hint: write it as owner/repository, such as acme/widgets"];
+    another_hosts_repository: binding("repos = [\"https://gitlab.test/acme/widget\"]") => [
+        "dir/p.toml:3:10: \"https://gitlab.test/acme/widget\" cannot be used\n  hint: write it as owner/repository, such as acme/widgets"];
+    a_key_that_is_none: binding("repos = []\nrepo = \"a/b\"") => [
+        "dir/p.toml:4:1: unknown key \"header_bindings.repo\"\n  hint: did you mean `repos`?"];
+    no_access: binding("repos = []\naccess = \"admin\"") => [
+        "dir/p.toml:4:10: \"admin\" is not a value of `access`\n  hint: known here: read, write"];
+    a_host_with_a_path: binding("repos = []\nhost = \"github.com/acme\"") => [
+        "dir/p.toml:4:8: \"github.com/acme\" cannot be used\n  hint: write the name of the host only, such as github.com, acme.ghe.com or github.example.com"];
+    the_apis_host: binding("repos = []\nhost = \"api.github.com\"") => [
+        "dir/p.toml:4:8: \"api.github.com\" cannot be used\n  hint: write github.com, or the tenant as NAME.ghe.com: its other hosts belong to it"];
+    a_short_life: binding("repos = []\nttl_seconds = 300") => [
+        "dir/p.toml:1:1: \"300\" cannot be used\n  hint: a lifetime is 301 to 604800 seconds (7 days): tokens are renewed 300 seconds ahead of their end"];
+    an_undeclared_token: binding("repos = []\nsecret_name = \"T\"") => [
+        "dir/p.toml:4:15: the secret \"T\" is not declared\n  hint: add [secrets.T] to the file, or --secret T=env:T"];
+    a_push_rule_that_is_none: binding("repos = []\npush = { branches = [\"refs/heads/x\"], forced = true }") => [
+        "dir/p.toml:1:1: `branches` takes names without refs/heads/: refs/heads/x\n  hint: see `push` in the README",
+        "dir/p.toml:4:39: unknown key \"push.forced\"\n  hint: did you mean `force`?"];
+    two_bindings_to_one_host: binding("repos = [\"a/b\"]") + &binding("repos = [\"a/c\"]") => [
+        "dir/p.toml:4:1: there is a binding to github.com at dir/p.toml:1:1, too\n  hint: name all repositories of a host in one binding"];
+    a_header_of_the_apis: binding("repos = []") + "[[header_bindings]]\nhost = \"api.github.com\"\nheader = \"Authorization\"\nsecret_name = \"KEY\"\n" + KEY => [
+        "dir/p.toml:1:1: both this binding (paths /…) and the one at dir/p.toml:4:1 (paths /…) would set the header authorization of one request to api.github.com\n  hint: keep one of them, or give them path prefixes of which none begins the other"];
+}
+
+#[test]
+fn options_are_one_binding_with_the_users_own_login() {
+    let github = ["acme/Widget", "https://github.com/acme/api.git", "acme/widget"].map(str::to_owned).to_vec();
+    let compiled = compile_options(&PolicyOptions { github, ..PolicyOptions::default() });
+    let [binding] = compiled.policy.githubs() else { panic!("one binding") };
+    let names = ["acme/api", "acme/widget"].map(|name| RepoName::parse(name).unwrap());
+    assert_eq!(binding.repos(), Some(&names[..]));
+    let [secret] = &compiled.secrets[..] else { panic!("one secret") };
+    let SecretSource::Command(command) = &secret.source else { panic!("a command") };
+    assert_eq!(
+        (secret.name.as_str(), command.argv.join(" ")),
+        ("GITHUB_TOKEN", "gh auth token --hostname github.com".to_owned())
+    );
+    let samples: Vec<_> =
+        compiled.policy.bindings().iter().map(|b| format!("{} {}", b.host().host, b.placement().sample("T"))).collect();
+    assert!(samples.contains(&"github.com authorization: Basic x-access-token:{T}".to_owned()), "{samples:?}");
+    assert!(samples.contains(&"api.github.com authorization: Bearer {T}".to_owned()), "{samples:?}");
+    assert!(warnings(&compiled).concat().contains("by this program alone"), "{:?}", compiled.warnings);
+}
+
+#[test]
+fn a_declared_token_takes_the_place_of_the_login() {
+    let (github, secret) = (strings(&["all"]), strings(&["GITHUB_TOKEN=env:GH"]));
+    let compiled = compile_options(&PolicyOptions { github, secret, ..PolicyOptions::default() });
+    assert_eq!(compiled.secrets[0].source, SecretSource::Env("GH".to_owned()));
+    assert_eq!(compiled.policy.githubs()[0].repos(), None);
+}
+
+#[test]
+fn the_binding_opens_its_hosts_and_no_other() {
+    use crate::policy::Question;
+    let compiled = compile(&binding("repos = [\"acme/widget\"]"));
+    let asks = |text: &str| Question::parse(text).unwrap().ask(&compiled.policy);
+    for text in [
+        "GET https://github.com/acme/widget.git/info/refs?service=git-upload-pack",
+        "GET https://api.github.com/meta",
+        "dns:api.github.com",
+    ] {
+        assert!(asks(text).is_ok(), "{text}");
+    }
+    for text in [
+        "GET https://github.com/other/secret.git/info/refs?service=git-upload-pack",
+        "GET https://api.github.com/repos/other/secret",
+    ] {
+        assert_eq!(asks(text).unwrap_err().code(), "repo_not_allowed", "{text}");
+    }
+    for text in ["GET https://github.com:8443/", "tcp://github.com:22", "GET https://evil.test/", "dns:evil.test"] {
+        assert!(asks(text).is_err(), "{text}");
+    }
+    assert_eq!(asks("GET http://github.com/").unwrap_err().code(), "https_only");
+    let text = binding("repos = []") + "[tls]\npassthrough = [\"github.com\", \"*.githubusercontent.com\"]\n";
+    let mistakes = load(&[file(&text)], &PolicyOptions::default()).unwrap_err();
+    assert!(mistakes.as_slice().iter().any(|mistake| mistake.to_string().contains("github.com")), "{mistakes}");
+}

@@ -1,0 +1,186 @@
+//! Bodies of which something has to be known before they go on.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use http_body::{Body, Frame, SizeHint};
+use http_body_util::BodyExt;
+use hyper::body::Incoming;
+
+/// A body of which the beginning has been read already.
+#[derive(Debug, Default)]
+pub struct Held {
+    beginning: Bytes,
+    rest: Option<Rest>,
+}
+
+/// Where the rest of a body comes from.
+#[derive(Debug)]
+enum Rest {
+    Peer(Incoming),
+    /// A file without a name, with how much of it has been passed on.
+    Kept(Arc<File>, u64),
+}
+
+/// How much of a file is passed on at a time, in bytes.
+const PIECE: usize = 64 * 1024;
+
+/// Why a body ends early.
+#[derive(Debug, thiserror::Error)]
+pub enum HeldError {
+    /// The peer broke off.
+    #[error(transparent)]
+    Broken(#[from] hyper::Error),
+    /// What was kept of it cannot be read.
+    #[error(transparent)]
+    Lost(#[from] io::Error),
+}
+
+impl From<Incoming> for Held {
+    fn from(rest: Incoming) -> Self {
+        Self { beginning: Bytes::new(), rest: Some(Rest::Peer(rest)) }
+    }
+}
+
+impl From<Bytes> for Held {
+    fn from(beginning: Bytes) -> Self {
+        Self { beginning, rest: None }
+    }
+}
+
+impl Held {
+    /// Reads on, until there are so many bytes or the body has ended; more are kept where they came in one piece.
+    ///
+    /// # Errors
+    /// The peer breaks off.
+    pub async fn read(&mut self, bytes: usize) -> Result<&Bytes, hyper::Error> {
+        let mut read = Vec::new();
+        while self.beginning.len() + read.len() < bytes
+            && let Some(Rest::Peer(rest)) = &mut self.rest
+        {
+            match rest.frame().await.transpose()?.map(Frame::into_data) {
+                Some(Ok(data)) if self.beginning.is_empty() && read.is_empty() => self.beginning = data,
+                Some(Ok(data)) => {
+                    read.extend_from_slice(if read.is_empty() { &self.beginning } else { &[] });
+                    self.beginning = Bytes::new();
+                    read.extend_from_slice(&data);
+                }
+                // Trailers of a body that somebody reads are for nobody.
+                Some(Err(_)) => {}
+                None => self.rest = None,
+            }
+        }
+        if !read.is_empty() {
+            self.beginning = read.into();
+        }
+        Ok(&self.beginning)
+    }
+
+    /// What has been read and not been passed on.
+    pub fn beginning(&self) -> &Bytes {
+        &self.beginning
+    }
+
+    /// Whether all of it has been read.
+    pub fn is_whole(&self) -> bool {
+        match &self.rest {
+            None => true,
+            Some(Rest::Peer(rest)) => rest.is_end_stream(),
+            Some(Rest::Kept(..)) => false,
+        }
+    }
+
+    /// Reads all of it and throws it away; gives up after so many bytes.
+    pub async fn drain(&mut self, most: u64) {
+        self.beginning = Bytes::new();
+        let mut left = most;
+        while let Some(Rest::Peer(rest)) = &mut self.rest
+            && let Some(Ok(frame)) = rest.frame().await
+        {
+            let length = frame.data_ref().map_or(0, Bytes::len) as u64;
+            let Some(less) = left.checked_sub(length) else { break };
+            left = less;
+        }
+        self.rest = None;
+    }
+
+    /// Reads what stands behind so many bytes into a file without a name, from which it goes on. None where it is longer than `most` or
+    /// cannot be kept: it is lost then.
+    pub async fn keep_rest(&mut self, from: usize, most: u64) -> Option<Arc<File>> {
+        let mut options = OpenOptions::new();
+        options.read(true).write(true).custom_flags(libc::O_TMPFILE).mode(0o600);
+        let mut file = options.open(std::env::temp_dir()).ok()?;
+        let first = self.beginning.split_off(from.min(self.beginning.len()));
+        let mut length = first.len() as u64;
+        file.write_all(&first).ok()?;
+        while let Some(Rest::Peer(rest)) = &mut self.rest {
+            let Some(frame) = rest.frame().await else { break };
+            let Ok(data) = frame.ok()?.into_data() else { continue };
+            length += data.len() as u64;
+            if length > most {
+                return None;
+            }
+            file.write_all(&data).ok()?;
+        }
+        let file = Arc::new(file);
+        self.rest = Some(Rest::Kept(Arc::clone(&file), 0));
+        Some(file)
+    }
+
+    /// Puts something else in place of what has been read.
+    pub fn replace(&mut self, beginning: Bytes) {
+        self.beginning = beginning;
+    }
+}
+
+impl Body for Held {
+    type Data = Bytes;
+    type Error = HeldError;
+
+    fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, HeldError>>> {
+        let this = self.get_mut();
+        if !this.beginning.is_empty() {
+            return Poll::Ready(Some(Ok(Frame::data(std::mem::take(&mut this.beginning)))));
+        }
+        match &mut this.rest {
+            Some(Rest::Peer(rest)) => Pin::new(rest).poll_frame(cx).map_err(Into::into),
+            // What was written a moment ago is in memory.
+            Some(Rest::Kept(file, at)) => {
+                let mut piece = vec![0; PIECE];
+                let length = file.read_at(&mut piece, *at)?;
+                if length == 0 {
+                    this.rest = None;
+                    return Poll::Ready(None);
+                }
+                *at += length as u64;
+                piece.truncate(length);
+                Poll::Ready(Some(Ok(Frame::data(piece.into()))))
+            }
+            None => Poll::Ready(None),
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.beginning.is_empty() && self.is_whole()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        let rest = match &self.rest {
+            None => SizeHint::with_exact(0),
+            Some(Rest::Peer(rest)) => rest.size_hint(),
+            Some(Rest::Kept(file, at)) => {
+                file.metadata().map_or_else(|_| SizeHint::default(), |found| SizeHint::with_exact(found.len() - at))
+            }
+        };
+        let held = self.beginning.len() as u64;
+        match rest.exact() {
+            Some(rest) => SizeHint::with_exact(rest + held),
+            None => SizeHint::default(),
+        }
+    }
+}
