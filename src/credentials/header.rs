@@ -15,6 +15,7 @@ use zeroize::Zeroizing;
 use crate::policy::Binding;
 use crate::types::{Authority, Secret};
 
+use super::place::sigv4::PayloadHash;
 use super::place::{Bound, Taken};
 use super::placeholder::{self, Placeholder};
 use super::renew::Keeper;
@@ -58,6 +59,14 @@ pub enum InjectError {
         place: String,
         /// The name of the secret.
         secret: String,
+    },
+    /// It is signed in a way that cannot be signed anew.
+    #[error("the request cannot be signed for {host}: {reason}")]
+    Unsignable {
+        /// The host of the binding.
+        host: Authority,
+        /// What is wrong with it, and what to do.
+        reason: &'static str,
     },
     /// A placeholder stands where no binding swaps it.
     #[error(
@@ -146,6 +155,7 @@ impl Injector {
             return Err(InjectError::Misplaced { header, secret, variable });
         }
         let mut used = Used::default();
+        ready.sort_by_key(|(bound, _)| bound.is_last());
         for (bound, piece) in ready {
             used.taken.extend(piece.taken.iter().cloned());
             used.identity = used.identity.or(piece.identity.clone());
@@ -162,9 +172,15 @@ impl Injector {
         }
     }
 
-    /// What stands for the secret of a binding.
+    /// Whether the body of a request has to be known before its head can be made: it is signed, and does not say what it signed.
+    /// [`PayloadHash`] among its extensions is for that.
+    pub fn needs_body(&self, indexes: &[usize], head: &Parts) -> bool {
+        self.at(indexes).any(Bound::is_last) && PayloadHash::is_missing(&head.headers)
+    }
+
+    /// What stands for the secrets of a binding.
     fn stand_ins<'a>(&'a self, bound: &'a Bound) -> impl Iterator<Item = &'a Placeholder> + Clone {
-        self.placeholders.iter().filter(|known| known.secret() == bound.binding.secret_name())
+        self.placeholders.iter().filter(|known| bound.binding.uses(known.secret()))
     }
 
     /// Those of the bindings, each once. They are to be kept valid.

@@ -23,6 +23,7 @@ pub use file::{SecretFile, check_secret_file};
 pub use header::{InjectError, Injector, Used};
 pub use issue::{IssueError, Issued, Issuer, Issuing};
 pub use issuers::{Supply, issuers};
+pub use place::sigv4::PayloadHash;
 pub use placeholder::Placeholder;
 pub use records::{Calls, Methods, Records};
 pub use renew::Keeper;

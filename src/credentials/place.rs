@@ -13,11 +13,14 @@ use super::header::{InjectError, basic_value, header_value};
 use super::placeholder::Placeholder;
 use super::renew::{Keeper, Live};
 
+use sigv4::{Keys, Signing, Unfit};
+
 mod certificate;
 mod cookie;
 mod escape;
 mod query;
 mod segment;
+pub(super) mod sigv4;
 mod target;
 
 /// A credential as it was when it was used, with what keeps it valid.
@@ -50,6 +53,8 @@ pub(super) struct Piece {
     header: Option<HeaderValue>,
     /// For the connection.
     pub(super) identity: Option<Arc<CertifiedKey>>,
+    /// The signature that is made anew once all else is in its place.
+    signing: Option<Signing>,
     /// What it is made of.
     pub(super) taken: Vec<Taken>,
 }
@@ -60,7 +65,7 @@ impl Bound {
         Self { binding, keepers, made: Mutex::default(), identity: Mutex::default() }
     }
 
-    /// What to put into a request with this head, if anything; `stand_ins` are the placeholders of the secret.
+    /// What to put into a request with this head, if anything; `stand_ins` are the placeholders of its secrets.
     pub(super) async fn piece<'a>(
         &self,
         head: &Parts,
@@ -82,12 +87,17 @@ impl Bound {
             Placement::Basic { user } => {
                 let taken = self.take().await?;
                 let value = self.made(&taken, || basic_header(user, &taken));
-                return Ok(Some(Piece { header: Some(self.usable(value)?), identity: None, taken }));
+                return Ok(Some(Piece { header: Some(self.usable(value)?), identity: None, signing: None, taken }));
             }
             Placement::ClientCertificate { .. } => {
                 let taken = self.take().await?;
                 let identity = Some(self.usable(self.identity(&taken))?);
-                return Ok(Some(Piece { header: None, identity, taken }));
+                return Ok(Some(Piece { header: None, identity, signing: None, taken }));
+            }
+            Placement::AwsSigv4 { .. } => {
+                let Some(signing) = self.signing(head, stand_ins)? else { return Ok(None) };
+                let (signing, taken) = (Some(signing), self.take().await?);
+                return Ok(Some(Piece { header: None, identity: None, signing, taken }));
             }
         };
         let taken = self.take().await?;
@@ -97,10 +107,11 @@ impl Bound {
             Placement::QueryParameter { .. }
             | Placement::Header { .. }
             | Placement::Basic { .. }
-            | Placement::ClientCertificate { .. } => Ok(()),
+            | Placement::ClientCertificate { .. }
+            | Placement::AwsSigv4 { .. } => Ok(()),
         };
         self.usable(usable)?;
-        Ok(Some(Piece { header, identity: None, taken }))
+        Ok(Some(Piece { header, identity: None, signing: None, taken }))
     }
 
     async fn header_piece<'a>(
@@ -130,7 +141,31 @@ impl Bound {
             Some(pair) => basic_value(&pair),
             None => self.made(&taken, || header_value(prefix, secret, suffix)),
         };
-        Ok(Some(Piece { header: Some(self.usable(value)?), identity: None, taken }))
+        Ok(Some(Piece { header: Some(self.usable(value)?), identity: None, signing: None, taken }))
+    }
+
+    /// What to sign anew, if the request is signed.
+    fn signing<'a>(
+        &self,
+        head: &Parts,
+        stand_ins: impl Iterator<Item = &'a Placeholder> + Clone,
+    ) -> Result<Option<Signing>, InjectError> {
+        let Placement::AwsSigv4 { access_key_id, scope, .. } = self.binding.placement() else { return Ok(None) };
+        let ids = stand_ins.clone().filter(|known| known.secret() == access_key_id);
+        let secrets = stand_ins.filter(|known| known.secret() == self.binding.secret_name());
+        let signed = sigv4::read(head, scope, ids, secrets);
+        signed.map_err(|unfit| {
+            let (host, place) = (self.binding.host().clone(), self.binding.placement().to_string());
+            match unfit {
+                Unfit::OtherKey => InjectError::NotPlaceholder { host, place, secret: access_key_id.clone() },
+                Unfit::Shape(reason) => InjectError::Unsignable { host, reason },
+            }
+        })
+    }
+
+    /// Whether it comes after all others, since it looks at what they did.
+    pub(super) fn is_last(&self) -> bool {
+        matches!(self.binding.placement(), Placement::AwsSigv4 { .. })
     }
 
     /// Takes away what the client sent in the place, in every spelling that some server takes for the same.
@@ -138,7 +173,7 @@ impl Bound {
         self.usable(match self.binding.placement() {
             Placement::QueryParameter { name } => query::strip(&mut head.uri, name),
             Placement::Cookie { name } => cookie::strip(&mut head.headers, name),
-            Placement::Header { .. } | Placement::Basic { .. } => {
+            Placement::Header { .. } | Placement::Basic { .. } | Placement::AwsSigv4 { .. } => {
                 self.strip_header(&mut head.headers);
                 Ok(())
             }
@@ -157,10 +192,11 @@ impl Bound {
 
     /// CGI and what descends from it fold `-`, `_` and, in PHP, `.` into one.
     fn strip_header(&self, headers: &mut HeaderMap) {
-        let Some(header) = self.binding.placement().header() else { return };
-        headers.remove(header);
-        while let Some(alike) = headers.keys().find(|name| looks_like(name, header)).cloned() {
-            headers.remove(alike);
+        for header in self.binding.placement().headers() {
+            headers.remove(header);
+            while let Some(alike) = headers.keys().find(|name| looks_like(name, header)).cloned() {
+                headers.remove(alike);
+            }
         }
     }
 
@@ -179,6 +215,15 @@ impl Bound {
                 segment::swap(&mut head.uri, (prefix, suffix), secret, stand_ins)
             }
             Placement::ClientCertificate { .. } => Ok(()),
+            Placement::AwsSigv4 { .. } => {
+                let [secret, id, token] = [0, 1, 2].map(|at| piece.taken.get(at).map(|taken| taken.1.secret.expose()));
+                match (piece.signing, secret, id) {
+                    (Some(signing), Some(secret), Some(id)) => {
+                        signing.sign(head, &self.binding.host().to_string(), &Keys { id, secret, token })
+                    }
+                    (Some(_) | None, Some(_) | None, Some(_) | None) => Err("a part of the keys is missing".to_owned()),
+                }
+            }
             Placement::Header { .. } | Placement::Basic { .. } => {
                 let header = self.binding.placement().header().cloned();
                 head.headers.extend(header.zip(piece.header));

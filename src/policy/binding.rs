@@ -12,7 +12,7 @@ pub(super) mod fields;
 mod placement;
 
 pub(super) use fields::{Field, Kind, parse_host, parse_secret_name};
-pub use placement::{BasicUser, Placement};
+pub use placement::{BasicUser, Placement, SignedScope};
 
 use fields::{parse_header, parse_path_prefix, parse_prefix, parse_suffix};
 
@@ -90,6 +90,11 @@ pub enum BindingError {
     /// Text around the value that would not stay in its segment of a path.
     #[error("it holds what cannot stand in one segment of a path: write letters, digits and `-._~!$&'()*+,=:@`")]
     Segment,
+    /// Not the name of a region or a service of AWS.
+    #[error(
+        "a region's or a service's name has 1 to 64 small letters, digits, `-`, `_` and `.`, such as eu-west-1 or s3"
+    )]
+    Scope,
 }
 
 impl HeaderBinding {
@@ -188,7 +193,7 @@ impl Binding {
 
     /// Every secret that it takes, [`Self::secret_name`] first.
     pub fn secrets(&self) -> impl Iterator<Item = &str> {
-        std::iter::once(self.secret_name.as_str()).chain(self.placement.other_secret())
+        std::iter::once(self.secret_name.as_str()).chain(self.placement.other_secrets())
     }
 
     /// Whether it takes a secret of this name.

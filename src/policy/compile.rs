@@ -98,7 +98,7 @@ pub fn load(files: &[NamedText], options: &PolicyOptions) -> Result<Compiled, Mi
     let mut ready = mistral_apis;
     ready.extend(githubs.iter().flat_map(github::bindings));
     let bindings = bindings::bindings(&document.bindings, ready, &document.secret_names, &mut mistakes);
-    bindings::segments_are_marked(&bindings, &placeholders, &mut mistakes);
+    bindings::placeholders_are_there(&bindings, &placeholders, &mut mistakes);
 
     let ready = std::mem::take(&mut document.ready_passthrough);
     let passthrough = passthrough::passthrough(&document.passthrough, ready, &rules, &bindings, &mut mistakes);

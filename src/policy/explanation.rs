@@ -161,6 +161,18 @@ pub struct Credential {
     /// The name of the secret that holds a client's certificate.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub certificate: Option<String>,
+    /// The name of the secret that holds an access key ID of AWS.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub access_key_id: Option<String>,
+    /// The name of the secret that holds its session token.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub session_token: Option<String>,
+    /// The region that requests must be signed for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub region: Option<String>,
+    /// The service that requests must be signed for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub service: Option<String>,
     /// The name of the secret that is the user of Basic.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub user_secret: Option<String>,
@@ -316,6 +328,10 @@ fn credential(compiled: &Compiled, index: usize) -> Credential {
         user: None,
         user_secret: None,
         certificate: None,
+        access_key_id: None,
+        session_token: None,
+        region: None,
+        service: None,
         secret: binding.secret_name().to_owned(),
         prefix: None,
         suffix: None,
@@ -335,6 +351,12 @@ fn credential(compiled: &Compiled, index: usize) -> Credential {
         Placement::Basic { user: BasicUser::Plain(user) } => credential.user = Some(user.clone()),
         Placement::Basic { user: BasicUser::Secret(user) } => credential.user_secret = Some(user.clone()),
         Placement::ClientCertificate { certificate } => credential.certificate = Some(certificate.clone()),
+        Placement::AwsSigv4 { access_key_id, session_token, scope } => {
+            credential.access_key_id = Some(access_key_id.clone());
+            credential.session_token = session_token.clone();
+            (credential.region, credential.service) = (scope.region.clone(), scope.service.clone());
+            credential.only_for_placeholder = true;
+        }
     }
     credential
 }

@@ -37,7 +37,7 @@ pub mod verdict;
 mod written;
 
 pub use address::{AddressClass, CheckedAddrs};
-pub use binding::{Accepts, BasicUser, Binding, BindingError, HeaderBinding, Placement};
+pub use binding::{Accepts, BasicUser, Binding, BindingError, HeaderBinding, Placement, SignedScope};
 pub use case::Case;
 pub use compile::{Compiled, NamedText, PlaceholderSpec, load};
 pub use dialect::{Dialect, GitlabSettings, dialect_of, recommended_directory};

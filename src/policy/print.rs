@@ -138,11 +138,12 @@ fn passed(rule: &Rule) -> String {
     }
 }
 
-fn of_binding(binding: &Binding) -> [Key; 8] {
+fn of_binding(binding: &Binding) -> [Key; 11] {
     let given = |value: &str| (!value.is_empty()).then(|| text(value));
     let placement = binding.placement();
     // Without a kind it is for a header.
     let kind = Some(placement.kind());
+    let mut signed = [("session_token", None), ("region", None), ("service", None)];
     let (kind, place, [prefix, suffix]) = match placement {
         Placement::Header { name, prefix, suffix } => {
             (None, ("header", Some(text(name))), [given(prefix), given(suffix)])
@@ -152,12 +153,21 @@ fn of_binding(binding: &Binding) -> [Key; 8] {
         Placement::Basic { user: BasicUser::Plain(user) } => (kind, ("user", Some(text(user))), [None, None]),
         Placement::Basic { user: BasicUser::Secret(user) } => (kind, ("user_secret", Some(text(user))), [None, None]),
         Placement::ClientCertificate { certificate } => (kind, ("certificate", Some(text(certificate))), [None, None]),
+        Placement::AwsSigv4 { access_key_id, session_token, scope } => {
+            let values = [session_token, &scope.region, &scope.service].map(|value| value.as_ref().map(text));
+            signed.iter_mut().zip(values).for_each(|((_, to), value)| *to = value);
+            (kind, ("access_key_id", Some(text(access_key_id))), [None, None])
+        }
         Placement::PathSegment { prefix, suffix } => (kind, ("prefix", None), [given(prefix), given(suffix)]),
     };
+    let [token, region, service] = signed;
     [
         ("kind", kind.map(text)),
         ("host", Some(text(binding.host()))),
         place,
+        token,
+        region,
+        service,
         ("secret_name", Some(text(binding.secret_name()))),
         ("path_prefix", given(binding.path_prefix()).filter(|_| !binding.is_for_connection())),
         ("prefix", prefix),
@@ -384,6 +394,16 @@ kind = "client_certificate"
 host = "tls.example.com"
 certificate = "USER"
 secret_name = "KEY"
+
+[[header_bindings]]
+kind = "aws_sigv4"
+host = "aws.example.com"
+access_key_id = "KEY"
+session_token = "USER"
+region = "eu-west-1"
+service = "s3"
+secret_name = "KEY"
+path_prefix = "/"
 
 [[header_bindings]]
 kind = "path_segment"

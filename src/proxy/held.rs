@@ -12,6 +12,14 @@ use http_body::{Body, Frame, SizeHint};
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
 
+use crate::types::Authority;
+
+use super::refusal::Refusal;
+
+/// The most that is held of one body to be signed, in bytes. Clients of services that take more (S3) say in a header what they have
+/// signed, so that nothing of theirs is held.
+pub const HELD_MAX: usize = 1024 * 1024;
+
 /// A body of which the beginning has been read already.
 #[derive(Debug, Default)]
 pub struct Held {
@@ -77,6 +85,18 @@ impl Held {
         }
         if !read.is_empty() {
             self.beginning = read.into();
+        }
+        Ok(&self.beginning)
+    }
+
+    /// All of it, where its hash has to be known before it goes on.
+    ///
+    /// # Errors
+    /// [`Refusal::TooLongToSign`] over [`HELD_MAX`] bytes, [`Refusal::Malformed`] where it breaks off.
+    pub async fn hold(&mut self, host: &Authority) -> Result<&Bytes, Refusal> {
+        self.read(HELD_MAX + 1).await.map_err(|_| Refusal::Malformed("its body breaks off".to_owned()))?;
+        if self.beginning.len() > HELD_MAX || !self.is_whole() {
+            return Err(Refusal::TooLongToSign { authority: host.clone() });
         }
         Ok(&self.beginning)
     }
@@ -182,5 +202,24 @@ impl Body for Held {
             Some(rest) => SizeHint::with_exact(rest + held),
             None => SizeHint::default(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn held(length: usize) -> Result<usize, &'static str> {
+        let host = Authority::parse("a.test", 443).unwrap();
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        let mut body = Held::from(Bytes::from(vec![b'x'; length]));
+        runtime.block_on(body.hold(&host)).map(Bytes::len).map_err(|refusal| refusal.code())
+    }
+
+    #[test]
+    fn a_body_is_held_up_to_its_bound() {
+        assert_eq!(held(0), Ok(0));
+        assert_eq!(held(HELD_MAX), Ok(HELD_MAX));
+        assert_eq!(held(HELD_MAX + 1), Err("body_too_long_to_sign"));
     }
 }

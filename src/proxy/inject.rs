@@ -1,11 +1,13 @@
 //! The only place that puts a credential into a request, and the last thing before it leaves.
 
-use http::{Method, Request};
+use http::Request;
 
-use crate::credentials::{Injector, Used};
+use crate::credentials::{PayloadHash, Used};
 
+use super::Connection;
 use super::github::Scoped;
 use super::headers;
+use super::held::Held;
 use super::refusal::Refusal;
 
 /// A permitted request with its credentials in it. `upstream` sends nothing else. Nobody else can make one:
@@ -24,29 +26,28 @@ pub struct Credentialed<R> {
 /// this order, so that a client that names a header in `Connection` cannot have ours dropped.
 ///
 /// # Errors
-/// [`Refusal::NoCredential`] when a binding's secret cannot be had.
-pub async fn inject<B>(
-    injector: &Injector,
-    scoped: Scoped<Request<B>>,
+/// [`Refusal::NoCredential`] when a binding's secret cannot be had, and what [`Held::hold`] gives.
+pub async fn inject(
+    connection: &Connection,
+    scoped: Scoped<Request<Held>>,
     upgrade: bool,
-) -> Result<(Credentialed<Request<B>>, Used), Refusal> {
+) -> Result<(Credentialed<Request<Held>>, Used), Refusal> {
     let (request, bindings) = scoped.into_parts();
-    let (mut head, body) = request.into_parts();
+    let (mut head, mut body) = request.into_parts();
     let fields = &mut head.headers;
     headers::strip_hop_by_hop(fields);
     headers::join_cookies(fields);
     if upgrade {
         headers::set_websocket_upgrade(fields);
     }
+    let injector = &connection.worker.sandbox.injector;
+    if injector.needs_body(&bindings, &head) {
+        // Boxed, like all that is rare: else every request's future would have room for it.
+        let whole = Box::pin(body.hold(&connection.destination.authority)).await?;
+        head.extensions.insert(PayloadHash::of(whole));
+    }
     let used = injector.apply(&bindings, &mut head).await?;
     Ok((Credentialed { request: Request::from_parts(head, body), bindings }, used))
-}
-
-impl<B> Credentialed<Request<B>> {
-    /// What is asked for.
-    pub fn method(&self) -> &Method {
-        self.request.method()
-    }
 }
 
 impl<R> Credentialed<R> {

@@ -191,7 +191,7 @@ async fn pass(
     let names = scoped.bindings().iter().flat_map(|&at| policy.bindings()[at].secrets());
     row.event().bindings = names.map(ToOwned::to_owned).collect();
     let head = *scoped.request().method() == Method::HEAD;
-    let (credentialed, used) = inject::inject(&sandbox.injector, scoped, upgrade.is_some()).await?;
+    let (credentialed, used) = inject::inject(connection, scoped, upgrade.is_some()).await?;
     key.identity = used.identity().cloned().map(Identity);
     let (mut response, mut lease) = upstream::send(connection, credentialed, key.clone(), row, &ticket).await?;
     if response.status() == StatusCode::UNAUTHORIZED {
@@ -201,7 +201,7 @@ async fn pass(
             Some(plan) if !used.is_empty() => {
                 let renewed = used.renewed().await;
                 let Some(scoped) = plan.again().filter(|_| renewed) else { return Err(plan.revoked()) };
-                let (credentialed, _) = inject::inject(&sandbox.injector, scoped, false).await?;
+                let (credentialed, _) = inject::inject(connection, scoped, false).await?;
                 (response, lease) = upstream::send(connection, credentialed, key, row, &ticket).await?;
                 if response.status() == StatusCode::UNAUTHORIZED {
                     return Err(plan.revoked());

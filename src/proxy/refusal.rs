@@ -81,6 +81,14 @@ pub enum Refusal {
         /// How the client is told so that it shows the reason.
         form: Box<forms::Refusal>,
     },
+    /// Its body is signed, in a way that needs all of it first, and longer than what is held.
+    #[error(
+        "the request to {authority} is signed, has a body of more than 1 MiB, and does not say what was signed of it: send x-amz-content-sha256"
+    )]
+    TooLongToSign {
+        /// Where it should have gone.
+        authority: Authority,
+    },
     /// The audit cannot take a row.
     #[error("the proxy cannot record this request, so it does not go on")]
     Unrecorded(#[from] AuditUnavailable),
@@ -122,8 +130,10 @@ impl Refusal {
             Self::Unscrubbable { .. } => "unscrubbable_answer",
             Self::NoCredential(InjectError::Unavailable { .. }) => "credential_unavailable",
             Self::NoCredential(InjectError::NotPlaceholder { .. }) => "credential_not_accepted",
+            Self::NoCredential(InjectError::Unsignable { .. }) => "signature_not_accepted",
             Self::NoCredential(InjectError::Misplaced { .. }) => "placeholder_misplaced",
             Self::OutOfScope { denial, .. } => denial.code.as_str(),
+            Self::TooLongToSign { .. } => "body_too_long_to_sign",
             Self::Unrecorded(_) => "audit_unavailable",
         }
     }
@@ -133,9 +143,10 @@ impl Refusal {
         match self {
             Self::Denied(Denial::AmbiguousPath { .. }) | Self::Malformed(_) => StatusCode::BAD_REQUEST,
             Self::Denied(_)
-            | Self::NoCredential(InjectError::NotPlaceholder { .. } | InjectError::Misplaced { .. }) => {
-                StatusCode::FORBIDDEN
-            }
+            | Self::NoCredential(
+                InjectError::NotPlaceholder { .. } | InjectError::Unsignable { .. } | InjectError::Misplaced { .. },
+            ) => StatusCode::FORBIDDEN,
+            Self::TooLongToSign { .. } => StatusCode::PAYLOAD_TOO_LARGE,
             Self::Misdirected { .. } => StatusCode::MISDIRECTED_REQUEST,
             Self::Unresolved(_)
             | Self::Unreachable { .. }

@@ -116,8 +116,9 @@ fn show_rules(explanation: &Explanation, out: &mut dyn Write) -> io::Result<()> 
 
 fn credential(credential: &Credential) -> String {
     let Credential { shown, secret, path_prefix, .. } = credential;
-    let other = credential.user_secret.as_ref().or(credential.certificate.as_ref());
-    let other = other.map_or_else(String::new, |other| format!("secret {other}, "));
+    let Credential { user_secret, certificate, access_key_id, session_token, .. } = credential;
+    let others = [user_secret, certificate, access_key_id, session_token].into_iter().flatten();
+    let other: String = others.map(|other| format!("secret {other}, ")).collect();
     format!("{shown} ({other}secret {secret}, paths {path_prefix}…)")
 }
 

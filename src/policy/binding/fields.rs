@@ -9,7 +9,7 @@ use crate::types::Authority;
 use super::super::network::parse_entry;
 use super::super::path;
 use super::placement::same_header;
-use super::{BasicUser, Binding, BindingError, Placement};
+use super::{BasicUser, Binding, BindingError, Placement, SignedScope};
 
 /// A field of a [`Binding`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,6 +21,10 @@ pub(in crate::policy) enum Field {
     User,
     UserSecret,
     Certificate,
+    AccessKeyId,
+    SessionToken,
+    Region,
+    Service,
     SecretName,
     PathPrefix,
     Prefix,
@@ -36,6 +40,7 @@ pub(in crate::policy) enum Kind {
     Cookie,
     PathSegment,
     ClientCertificate,
+    AwsSigv4,
 }
 
 impl Field {
@@ -49,6 +54,10 @@ impl Field {
             Self::User => "user",
             Self::UserSecret => "user_secret",
             Self::Certificate => "certificate",
+            Self::AccessKeyId => "access_key_id",
+            Self::SessionToken => "session_token",
+            Self::Region => "region",
+            Self::Service => "service",
             Self::SecretName => "secret_name",
             Self::PathPrefix => "path_prefix",
             Self::Prefix => "prefix",
@@ -66,6 +75,10 @@ impl Field {
             | Self::Cookie
             | Self::UserSecret
             | Self::Certificate
+            | Self::AccessKeyId
+            | Self::SessionToken
+            | Self::Region
+            | Self::Service
             | Self::SecretName
             | Self::PathPrefix => false,
         }
@@ -73,8 +86,15 @@ impl Field {
 }
 
 impl Kind {
-    pub(in crate::policy) const ALL: [Self; 6] =
-        [Self::Header, Self::QueryParameter, Self::Basic, Self::Cookie, Self::PathSegment, Self::ClientCertificate];
+    pub(in crate::policy) const ALL: [Self; 7] = [
+        Self::Header,
+        Self::QueryParameter,
+        Self::Basic,
+        Self::Cookie,
+        Self::PathSegment,
+        Self::ClientCertificate,
+        Self::AwsSigv4,
+    ];
 
     /// Its name in a policy file.
     pub(in crate::policy) fn name(self) -> &'static str {
@@ -85,6 +105,7 @@ impl Kind {
             Self::Cookie => "cookie",
             Self::PathSegment => "path_segment",
             Self::ClientCertificate => "client_certificate",
+            Self::AwsSigv4 => "aws_sigv4",
         }
     }
 
@@ -96,6 +117,7 @@ impl Kind {
             Self::Cookie => &[Field::Host, Field::Cookie, Field::SecretName],
             Self::Basic | Self::PathSegment => &[Field::Host, Field::SecretName],
             Self::ClientCertificate => &[Field::Host, Field::Certificate, Field::SecretName],
+            Self::AwsSigv4 => &[Field::Host, Field::AccessKeyId, Field::SecretName],
         }
     }
 
@@ -105,6 +127,7 @@ impl Kind {
             Self::Header | Self::PathSegment => &[Field::PathPrefix, Field::Prefix, Field::Suffix],
             Self::QueryParameter | Self::Cookie => &[Field::PathPrefix],
             Self::Basic => &[Field::PathPrefix, Field::User, Field::UserSecret],
+            Self::AwsSigv4 => &[Field::PathPrefix, Field::SessionToken, Field::Region, Field::Service],
             // A connection is for every path.
             Self::ClientCertificate => &[],
         }
@@ -159,12 +182,27 @@ fn placement<'a>(kind: Kind, field: &impl Fn(Field) -> Option<&'a str>, errors: 
             let certificate = check(field(Field::Certificate), parse_secret_name, Field::Certificate, errors)?;
             Some(Placement::ClientCertificate { certificate })
         }
+        Kind::AwsSigv4 => aws(field, errors),
         Kind::PathSegment => {
             let prefix = check(affix(Field::Prefix), parse_segment, Field::Prefix, errors);
             let suffix = check(affix(Field::Suffix), parse_segment, Field::Suffix, errors);
             Some(Placement::PathSegment { prefix: prefix?, suffix: suffix? })
         }
     }
+}
+
+fn aws<'a>(field: &impl Fn(Field) -> Option<&'a str>, errors: &mut Errors) -> Option<Placement> {
+    let access_key_id = check(field(Field::AccessKeyId), parse_secret_name, Field::AccessKeyId, errors);
+    let mut given = |which, parse: fn(&str) -> Result<String, BindingError>| {
+        let text = field(which);
+        let checked = check(text, parse, which, errors);
+        (text.is_some() == checked.is_some()).then_some(checked)
+    };
+    let session_token = given(Field::SessionToken, parse_secret_name);
+    let region = given(Field::Region, parse_scope);
+    let service = given(Field::Service, parse_scope);
+    let scope = SignedScope { region: region?, service: service? };
+    Some(Placement::AwsSigv4 { access_key_id: access_key_id?, session_token: session_token?, scope })
 }
 
 fn check<T>(
@@ -261,6 +299,16 @@ fn parse_cookie(text: &str) -> Result<String, BindingError> {
 fn parse_user(text: &str) -> Result<String, BindingError> {
     let legal = !text.contains(':') && !text.chars().any(char::is_control);
     if legal { Ok(text.to_owned()) } else { Err(BindingError::User) }
+}
+
+/// The name of a region or a service.
+fn parse_scope(text: &str) -> Result<String, BindingError> {
+    let is_plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || matches!(byte, b'-' | b'_' | b'.');
+    if (1..=64).contains(&text.len()) && text.bytes().all(is_plain) {
+        Ok(text.to_owned())
+    } else {
+        Err(BindingError::Scope)
+    }
 }
 
 /// Characters of a segment that need no escape (`pchar` of RFC 3986), but for `;`, at which some servers cut it.

@@ -7,6 +7,8 @@ use http::header::{AUTHORIZATION, COOKIE};
 
 use super::fields::Kind;
 
+static SECURITY_TOKEN: HeaderName = HeaderName::from_static("x-amz-security-token");
+
 /// Where in a request the value of a secret goes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Placement {
@@ -46,6 +48,24 @@ pub enum Placement {
         /// The secret that holds the certificate with its chain.
         certificate: String,
     },
+    /// Into the signature of a request that was signed with placeholders (AWS Signature Version 4), as the secret access key.
+    AwsSigv4 {
+        /// The secret that holds the access key ID.
+        access_key_id: String,
+        /// The secret that holds the session token of temporary keys.
+        session_token: Option<String>,
+        /// What requests must be signed for.
+        scope: SignedScope,
+    },
+}
+
+/// The region and the service that a request must be signed for; `None` for any.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SignedScope {
+    /// The region, such as `eu-west-1`.
+    pub region: Option<String>,
+    /// The service, such as `s3`.
+    pub service: Option<String>,
 }
 
 /// The user of Basic credentials.
@@ -67,6 +87,7 @@ impl Placement {
             Self::Cookie { .. } => Kind::Cookie,
             Self::PathSegment { .. } => Kind::PathSegment,
             Self::ClientCertificate { .. } => Kind::ClientCertificate,
+            Self::AwsSigv4 { .. } => Kind::AwsSigv4,
         };
         kind.name()
     }
@@ -75,7 +96,7 @@ impl Placement {
     pub fn header(&self) -> Option<&HeaderName> {
         match self {
             Self::Header { name, .. } => Some(name),
-            Self::Basic { .. } => Some(&AUTHORIZATION),
+            Self::Basic { .. } | Self::AwsSigv4 { .. } => Some(&AUTHORIZATION),
             Self::QueryParameter { .. }
             | Self::Cookie { .. }
             | Self::PathSegment { .. }
@@ -83,16 +104,38 @@ impl Placement {
         }
     }
 
-    /// The secret that it takes besides: the user of Basic, or the certificate.
-    pub fn other_secret(&self) -> Option<&str> {
+    /// The header that is its own besides [`Self::header`].
+    pub fn other_header(&self) -> Option<&HeaderName> {
         match self {
-            Self::Basic { user: BasicUser::Secret(name) } | Self::ClientCertificate { certificate: name } => Some(name),
+            Self::AwsSigv4 { .. } => Some(&SECURITY_TOKEN),
+            Self::Header { .. }
+            | Self::Basic { .. }
+            | Self::QueryParameter { .. }
+            | Self::Cookie { .. }
+            | Self::PathSegment { .. }
+            | Self::ClientCertificate { .. } => None,
+        }
+    }
+
+    /// The headers that are wholly its own.
+    pub fn headers(&self) -> impl Iterator<Item = &HeaderName> {
+        self.header().into_iter().chain(self.other_header())
+    }
+
+    /// The secrets that it takes besides: the user of Basic, the certificate, or the access key ID and the session token.
+    pub fn other_secrets(&self) -> impl Iterator<Item = &str> {
+        let names = match self {
+            Self::Basic { user: BasicUser::Secret(name) } | Self::ClientCertificate { certificate: name } => {
+                [Some(name), None]
+            }
+            Self::AwsSigv4 { access_key_id, session_token, .. } => [Some(access_key_id), session_token.as_ref()],
             Self::Basic { user: BasicUser::Plain(_) }
             | Self::Header { .. }
             | Self::QueryParameter { .. }
             | Self::Cookie { .. }
-            | Self::PathSegment { .. } => None,
-        }
+            | Self::PathSegment { .. } => [None, None],
+        };
+        names.into_iter().flatten().map(String::as_str)
     }
 
     /// Whether both set one place of a request. Segments of a path are one place where the same placeholder marks them.
@@ -103,10 +146,10 @@ impl Placement {
             (Self::PathSegment { .. }, Self::PathSegment { .. }) => same_marker && self == other,
             (Self::ClientCertificate { .. }, Self::ClientCertificate { .. }) => true,
             (Self::Cookie { .. }, header) | (header, Self::Cookie { .. }) => header.header() == Some(&COOKIE),
-            (ours, theirs) => match (ours.header(), theirs.header()) {
-                (Some(ours), Some(theirs)) => same_header(ours.as_str(), theirs.as_str()),
-                (Some(_) | None, Some(_) | None) => false,
-            },
+            (ours, theirs) => ours.headers().any(|ours| {
+                let mut theirs = theirs.headers();
+                theirs.any(|theirs| same_header(ours.as_str(), theirs.as_str()))
+            }),
         }
     }
 
@@ -124,6 +167,14 @@ impl Placement {
             Self::Cookie { name } => format!("cookie: {name}={{{secret}}}"),
             Self::PathSegment { prefix, suffix } => format!("/{prefix}{{{secret}}}{suffix}"),
             Self::ClientCertificate { certificate } => format!("TLS: {{{certificate}}} with the key {{{secret}}}"),
+            Self::AwsSigv4 { access_key_id, session_token, scope } => {
+                let token = session_token.as_ref().map_or_else(String::new, |token| format!(" and {{{token}}}"));
+                let part = |part: &Option<String>| part.as_deref().unwrap_or("*").to_owned();
+                let (region, service) = (part(&scope.region), part(&scope.service));
+                format!(
+                    "authorization: AWS4-HMAC-SHA256 {{{access_key_id}}}/*/{region}/{service} signed with {{{secret}}}{token}"
+                )
+            }
         }
     }
 }
@@ -134,7 +185,7 @@ impl fmt::Display for Placement {
         match self {
             Self::Header { name, .. } => write!(f, "the header {name}"),
             Self::QueryParameter { name } => write!(f, "the query parameter {}", name.escape_debug()),
-            Self::Basic { .. } => f.write_str("the header authorization"),
+            Self::Basic { .. } | Self::AwsSigv4 { .. } => f.write_str("the header authorization"),
             Self::Cookie { name } => write!(f, "the cookie {name}"),
             Self::PathSegment { .. } => f.write_str("the path"),
             Self::ClientCertificate { .. } => f.write_str("the client certificate"),

@@ -11,6 +11,10 @@ use super::super::egress::EgressMode;
 use super::super::mistake::{At, Collector, Warning};
 use super::{PlaceholderSpec, declare, undeclared};
 
+/// The fields that name secrets.
+const SECRETS: [Field; 5] =
+    [Field::SecretName, Field::UserSecret, Field::Certificate, Field::AccessKeyId, Field::SessionToken];
+
 /// The bindings, with those that are ready; what contradicts each other is a mistake.
 pub(super) fn bindings(
     raw: &[RawBinding],
@@ -18,9 +22,7 @@ pub(super) fn bindings(
     declared: &BTreeSet<String>,
     mistakes: &mut Collector,
 ) -> Vec<At<Binding>> {
-    let named = raw
-        .iter()
-        .flat_map(|raw| [Field::SecretName, Field::UserSecret, Field::Certificate].map(|field| raw.get(field)));
+    let named = raw.iter().flat_map(|raw| SECRETS.map(|field| raw.get(field)));
     for name in named.flatten().filter(|name| !declared.contains(&name.value)) {
         mistakes.add(&name.place, undeclared(&name.value), declare(&name.value));
     }
@@ -81,17 +83,28 @@ fn binding(raw: &RawBinding, mistakes: &mut Collector) -> Option<Binding> {
     binding.map(|binding| binding.with_scrub(raw.scrub.as_ref().is_none_or(|scrub| scrub.value)))
 }
 
-/// Without a placeholder, nothing says which segment of a path is meant.
-pub(super) fn segments_are_marked(
+/// Without a placeholder, nothing says which segment of a path is meant, and a client has nothing to sign with.
+pub(super) fn placeholders_are_there(
     bindings: &[At<Binding>],
     placeholders: &[PlaceholderSpec],
     mistakes: &mut Collector,
 ) {
     for At { value: binding, place } in bindings {
         let secret = binding.secret_name();
-        let in_path = matches!(binding.placement(), Placement::PathSegment { .. });
-        if in_path && !placeholders.iter().any(|placeholder| placeholder.secret == secret) {
-            let what = format!("the secret {secret} has no placeholder, whose place in the path it could take");
+        let (needed, why) = match binding.placement() {
+            Placement::PathSegment { .. } => (vec![secret], "whose place in the path it could take"),
+            Placement::AwsSigv4 { access_key_id, .. } => {
+                (vec![access_key_id.as_str(), secret], "which a client could sign with")
+            }
+            Placement::Header { .. }
+            | Placement::QueryParameter { .. }
+            | Placement::Basic { .. }
+            | Placement::Cookie { .. }
+            | Placement::ClientCertificate { .. } => continue,
+        };
+        let is_missing = |secret: &&str| !placeholders.iter().any(|placeholder| placeholder.secret == *secret);
+        for secret in needed.into_iter().filter(is_missing) {
+            let what = format!("the secret {secret} has no placeholder, {why}");
             mistakes.add(place, what, format!("write placeholders = [\"VARIABLE\"] in [secrets.{secret}]"));
         }
     }

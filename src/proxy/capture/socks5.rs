@@ -254,6 +254,7 @@ fn code(refusal: &Refusal) -> u8 {
         | Refusal::NoCredential(_)
         | Refusal::Unscrubbable { .. }
         | Refusal::OutOfScope { .. }
+        | Refusal::TooLongToSign { .. }
         | Refusal::Unrecorded(_) => FAILED,
     }
 }

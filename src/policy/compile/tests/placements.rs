@@ -31,6 +31,22 @@ mistakes! {
         "dir/p.toml:7:1: unknown key \"header_bindings.scrub\"\n  hint: known here: kind, host, certificate, secret_name"];
     two_certificates: binding("client_certificate", "certificate = \"K\"") + &binding("client_certificate", "certificate = \"U\"") + SECRETS + "[secrets.U]\nenv = \"U\"" => [
         "dir/p.toml:6:1: both this binding (paths /…) and the one at dir/p.toml:1:1 (paths /…) would set the client certificate of one request to a.test\n  hint: keep one of them, or give them path prefixes of which none begins the other"];
+    no_access_key: binding("aws_sigv4", "") + SECRETS => [
+        "dir/p.toml:1:1: the binding has no `access_key_id`\n  hint: add access_key_id = \"…\""];
+    an_undeclared_access_key: binding("aws_sigv4", "access_key_id = \"I\"") + SECRETS => [
+        "dir/p.toml:1:1: the secret I has no placeholder, which a client could sign with\n  hint: write placeholders = [\"VARIABLE\"] in [secrets.I]",
+        "dir/p.toml:5:17: the secret \"I\" is not declared\n  hint: add [secrets.I] to the file, or --secret I=env:I"];
+    an_undeclared_session_token: binding("aws_sigv4", "access_key_id = \"K\"\nsession_token = \"T\"") + SECRETS => [
+        "dir/p.toml:6:17: the secret \"T\" is not declared\n  hint: add [secrets.T] to the file, or --secret T=env:T"];
+    an_odd_region: binding("aws_sigv4", "access_key_id = \"K\"\nregion = \"EU West\"") + SECRETS => [
+        "dir/p.toml:6:10: \"EU West\": a region's or a service's name has 1 to 64 small letters, digits, `-`, `_` and `.`, such as eu-west-1 or s3"];
+    nothing_to_sign_with: binding("aws_sigv4", "access_key_id = \"I\"") + "[secrets.K]\nenv = \"K\"\n[secrets.I]\nenv = \"I\"" => [
+        "dir/p.toml:1:1: the secret I has no placeholder, which a client could sign with\n  hint: write placeholders = [\"VARIABLE\"] in [secrets.I]",
+        "dir/p.toml:1:1: the secret K has no placeholder, which a client could sign with\n  hint: write placeholders = [\"VARIABLE\"] in [secrets.K]"];
+    a_signature_beside_basic: binding("aws_sigv4", "access_key_id = \"K\"") + &binding("basic", "user = \"me\"") + SECRETS => [
+        "dir/p.toml:6:1: both this binding (paths /…) and the one at dir/p.toml:1:1 (paths /…) would set the header authorization of one request to a.test\n  hint: keep one of them, or give them path prefixes of which none begins the other"];
+    a_signature_beside_its_token: binding("aws_sigv4", "access_key_id = \"K\"") + "[[header_bindings]]\nhost = \"a.test\"\nheader = \"X-Amz_Security-Token\"\nsecret_name = \"K\"\n" + SECRETS => [
+        "dir/p.toml:6:1: both this binding (paths /…) and the one at dir/p.toml:1:1 (paths /…) would set the header x-amz_security-token of one request to a.test\n  hint: keep one of them, or give them path prefixes of which none begins the other"];
     no_marker: binding("path_segment", "") + "[secrets.K]\nenv = \"K\"" => [
         "dir/p.toml:1:1: the secret K has no placeholder, whose place in the path it could take\n  hint: write placeholders = [\"VARIABLE\"] in [secrets.K]"];
     two_parameters: binding("query_parameter", "parameter = \"key\"") + &binding("query_parameter", "parameter = \"KEY\"\npath_prefix = \"/v1\"") + SECRETS => [
