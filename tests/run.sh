@@ -70,9 +70,10 @@ nice -n 5 cargo test --quiet --profile ci --lib --test architecture || failed=1
 nice -n 5 cargo test --quiet --profile ci --doc || failed=1
 minutes "unit tests" "$since"
 
-# The Mistral API's own client, which Debian does not have.
+# The own clients of the Mistral API and of AWS, which Debian does not have.
 python=$(pwd)/target/it-python
 [ -e "$python/mistralai" ] || nice -n 5 /usr/bin/pip3 install --quiet --root-user-action ignore --target "$python" mistralai==3.7.0
+[ -e "$python/boto3" ] || nice -n 5 /usr/bin/pip3 install --quiet --root-user-action ignore --target "$python" boto3==1.44.8
 
 it=$(realpath "$(executable tests/it/main.rs)")
 program=$(dirname "$(dirname "$it")")/sandbox-proxy

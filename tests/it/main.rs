@@ -52,6 +52,7 @@ mod sandbox;
 mod scrub;
 mod secret;
 mod selftest;
+mod signatures;
 mod smuggling;
 mod steering;
 mod surroundings;
@@ -124,6 +125,7 @@ const GROUPS: &[(&str, &[Case])] = &[
     ("protocol_tunnel", protocol_tunnel::CASES),
     ("protocol_upstream", protocol_upstream::CASES),
     ("upstream_proxy", upstream_proxy::CASES),
+    ("signatures", signatures::CASES),
     ("smuggling", smuggling::CASES),
     ("http2", http2::CASES),
     ("hello", hello::CASES),

@@ -40,7 +40,7 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio_rustls::TlsAcceptor;
 
 use super::pki::Pki;
-use super::{git, mirror, mistral, packages, websocket};
+use super::{aws, git, mirror, mistral, packages, websocket};
 use crate::rig;
 
 /// A request as the upstream got it.
@@ -181,6 +181,7 @@ impl Web {
         let head = request.method() == Method::HEAD;
         match path.split('/').nth(1).unwrap_or_default() {
             _ if recorded.host.starts_with("git.test") => git::serve(&self.repositories, request).await,
+            _ if recorded.host.ends_with(aws::SUFFIX) => aws::serve(request, &recorded.host).await,
             _ if recorded.host == mistral::HOST => mistral::serve(request).await,
             _ if packages::serves(&recorded.host) => packages::serve(&self.files, &recorded.host, &path),
             "mirror" => mirror::show(&query, recorded.header("x-key").first().unwrap_or(&"nothing sent"), head),

@@ -1,5 +1,6 @@
 //! The servers of the little internet, all on one thread of its namespace.
 
+pub mod aws;
 pub mod coding;
 pub mod dns;
 pub mod git;
