@@ -15,7 +15,7 @@ if [ "${1:-}" = "--" ]; then
 fi
 
 # program:package
-programs="curl:curl h2load:nghttp2-client git:git wget:wget python3:python3 pip3:python3-pip node:nodejs npm:npm gh:gh
+programs="curl:curl h2load:nghttp2-client git:git git-lfs:git-lfs wget:wget python3:python3 pip3:python3-pip node:nodejs npm:npm gh:gh
     java:default-jdk-headless openssl:openssl ip:iproute2 ps:procps setsid:util-linux setpriv:util-linux tinyproxy:tinyproxy-bin psql:postgresql
     nsenter:util-linux bwrap:bubblewrap cc:build-essential make:build-essential"
 # module:package, of the distribution's own Python
@@ -72,29 +72,36 @@ minutes "unit tests" "$since"
 
 # The own clients of the Mistral API and of AWS, which Debian does not have.
 python=$(pwd)/target/it-python
-[ -e "$python/mistralai" ] || nice -n 5 /usr/bin/pip3 install --quiet --root-user-action ignore --target "$python" mistralai==3.7.0
-[ -e "$python/boto3" ] || nice -n 5 /usr/bin/pip3 install --quiet --root-user-action ignore --target "$python" boto3==1.44.8
+pip() { nice -n 5 /usr/bin/pip3 install --quiet --root-user-action ignore --target "$python" "$@"; }
+[ -e "$python/mistralai" ] || pip mistralai==3.7.0
+[ -e "$python/boto3" ] || pip boto3==1.44.8
+# What the GitHub of the tests is made of, and a client of it.
+[ -e "$python/graphql" ] || pip graphql-core==3.2.6
+node=$(pwd)/target/it-node
+[ -e "$node/node_modules/octokit" ] ||
+    nice -n 5 npm install --silent --no-fund --no-audit --no-save --ignore-scripts --prefix "$node" \
+        @octokit/graphql-schema@15.26.1 octokit@4.1.4
 
 it=$(realpath "$(executable tests/it/main.rs)")
 program=$(dirname "$(dirname "$it")")/sandbox-proxy
 toolchain=$(rustc --print sysroot)
 
 echo "integration tests as $(id -un)"
-IT_PYTHON=$python IT_TOOLCHAIN=$toolchain nice -n 5 "$it" "${filter[@]}" || failed=1
+IT_PYTHON=$python IT_NODE=$node IT_TOOLCHAIN=$toolchain nice -n 5 "$it" "${filter[@]}" || failed=1
 
 # The same as a user without any privilege, who need not be able to read where root has its files: the programs are
 # copied, the toolchain is bound, both in a directory of their own.
 as_ordinary_user() {
     install -m 755 "$it" "$program" "$temporary/"
     install -d -o 2000 -g 2000 "$temporary/home"
-    mkdir "$temporary/toolchain" "$temporary/python"
+    mkdir "$temporary/toolchain" "$temporary/python" "$temporary/node"
     unshare --mount sh -c '
-        mount --bind "$1" "$3/toolchain" && mount --bind "$2" "$3/python" && cd / && shift 2 &&
+        mount --bind "$1" "$4/toolchain" && mount --bind "$2" "$4/python" && mount --bind "$3" "$4/node" && cd / && shift 3 &&
         directory=$1 && it=$2 && shift 2 &&
         exec env -i PATH=/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin HOME="$directory/home" RUST_BACKTRACE=0 \
             IT_PROGRAM="$directory/sandbox-proxy" IT_TOOLCHAIN="$directory/toolchain" IT_PYTHON="$directory/python" \
-            nice -n 5 setpriv --reuid 2000 --regid 2000 --clear-groups "$directory/$it" "$@"' \
-        sh "$toolchain" "$python" "$temporary" "$(basename "$it")" "${filter[@]}"
+            IT_NODE="$directory/node" nice -n 5 setpriv --reuid 2000 --regid 2000 --clear-groups "$directory/$it" "$@"' \
+        sh "$toolchain" "$python" "$node" "$temporary" "$(basename "$it")" "${filter[@]}"
 }
 if [ "$(id -u)" = 0 ]; then
     echo "integration tests as an ordinary user"

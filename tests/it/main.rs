@@ -23,6 +23,7 @@ mod faults;
 mod files;
 mod files_names;
 mod files_read;
+mod github_server;
 mod hello;
 mod hidden;
 mod http2;
@@ -83,6 +84,7 @@ macro_rules! cases {
 const GROUPS: &[(&str, &[Case])] = &[
     ("selftest", selftest::CASES),
     ("clients", clients::CASES),
+    ("github_server", github_server::CASES),
     ("authority", authority::CASES),
     ("bindings", bindings::CASES),
     ("renewal", renewal::CASES),

@@ -4,6 +4,7 @@ pub mod aws;
 pub mod coding;
 pub mod dns;
 pub mod git;
+pub mod github;
 pub mod https;
 pub mod issuer;
 pub mod mirror;

@@ -70,6 +70,14 @@ impl Pki {
         Arc::new(config.with_client_cert_verifier(clients).with_cert_resolver(Arc::new(BySni(self.clone()))))
     }
 
+    /// A server's certificate for all of these names and its key, as PEM.
+    pub fn pem(&self, names: &[&str]) -> (String, String) {
+        let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
+        let mut leaf = CertificateParams::new(names).unwrap();
+        leaf.use_authority_key_identifier_extension = true;
+        (leaf.signed_by(&self.key, &self.root).unwrap().pem(), self.key.serialize_pem())
+    }
+
     /// A client's certificate and its key, as PEM.
     pub fn client(&self, name: &str) -> (String, String) {
         let key = KeyPair::generate().unwrap();

@@ -52,6 +52,8 @@ def visible(world, request, name, without):
         raise Refusal(text(401, "Invalid username or token.", ("WWW-Authenticate", 'Basic realm="GitHub"'))) from None
     repository = world.find(name)
     moved = None if repository else world.moved(name)
+    if moved and token and token.sees(moved) and request.method == "POST":
+        return moved, token  # git that was asked to authenticate before it was redirected keeps to the old name
     if moved and token and token.sees(moved):
         tail = request.target.split("/", 3)[3]
         suffix = ".git" if request.path.split("/")[2].endswith(".git") else ""

@@ -23,7 +23,7 @@ import levers
 import rest
 import rest_app
 import storage
-from answers import Answer, Refusal, Request, message
+from answers import Refusal, Request, message
 from world import World
 
 BODY_HEAD = 8192
@@ -88,6 +88,7 @@ class Handler(BaseHTTPRequestHandler):
             "host": host,
             "target": self.path,
             "authorization": self.headers.get_all("Authorization") or [],
+            "credential": request.credential(),
             "headers": [[name.lower(), value] for name, value in self.headers.items()],
             "body": body[:BODY_HEAD].decode("utf-8", "replace"),
             "length": len(body),
