@@ -23,6 +23,7 @@ mod faults;
 mod files;
 mod files_names;
 mod files_read;
+mod github;
 mod github_server;
 mod hello;
 mod hidden;
@@ -85,6 +86,7 @@ const GROUPS: &[(&str, &[Case])] = &[
     ("selftest", selftest::CASES),
     ("clients", clients::CASES),
     ("github_server", github_server::CASES),
+    ("github", github::CASES),
     ("authority", authority::CASES),
     ("bindings", bindings::CASES),
     ("renewal", renewal::CASES),

@@ -1,6 +1,7 @@
 //! Changes of refs: by git, whose commands are read before anything of a push is forwarded, and by the APIs.
 
 use std::fs::File;
+use std::io::Seek;
 use std::sync::Arc;
 
 use http::header::{CONTENT_ENCODING, EXPECT, HeaderMap};
@@ -105,7 +106,11 @@ impl Judge<'_> {
         let found = match pack.map(Arc::clone) {
             Some(pack) => {
                 let format = commands.capabilities.format;
-                let look = move || History::read(&mut &*pack, format).map(|mut history| history.judge(&old, &new));
+                let look = move || {
+                    // The next one reads it from its beginning, too.
+                    (&*pack).rewind()?;
+                    History::read(&mut &*pack, format).map(|mut history| history.judge(&old, &new))
+                };
                 let looked = tokio::task::spawn_blocking(look).await;
                 looked.ok().and_then(Result::ok).unwrap_or(Ancestry::Unknown)
             }
