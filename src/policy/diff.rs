@@ -49,6 +49,7 @@ pub fn more(this: &Compiled, other: &Compiled) -> Vec<More> {
     sides.egress(&mut found);
     sides.addresses(&mut found);
     sides.bindings(&mut found);
+    sides.githubs(&mut found);
     sides.upstream(&mut found);
     found.extend(files::more(&this.files, &other.files));
     let mut said = HashSet::new();
@@ -255,6 +256,32 @@ impl Sides<'_> {
     fn addresses(&self, found: &mut Vec<More>) {
         for (certain, what) in self.this.policy.addresses.beyond(&self.other.policy.addresses) {
             found.push(More { certain, what, place: None, example: None });
+        }
+    }
+
+    /// A GitHub binding opens hosts and judges what is asked of them; two of one host are not compared part by part.
+    fn githubs(&self, found: &mut Vec<More>) {
+        let of = |compiled: &'_ Compiled, host: &Authority| {
+            compiled.policy.githubs().iter().find(|github| github.host() == host).cloned()
+        };
+        for ours in self.this.policy.githubs() {
+            let host = &ours.host().host;
+            let (certain, what) = match of(self.other, ours.host()) {
+                Some(theirs) if theirs.is_same_as(ours) => continue,
+                Some(_) => (
+                    false,
+                    format!("the binding to {host} is another one: compare its repos, access, options and push"),
+                ),
+                None => (true, format!("a binding opens {host} for its repositories")),
+            };
+            found.push(More { certain, what, place: Some(ours.place().clone()), example: None });
+        }
+        for theirs in self.other.policy.githubs() {
+            if of(self.this, theirs.host()).is_none() {
+                let what =
+                    format!("requests to {} are not judged by a binding, where they are permitted", theirs.host().host);
+                found.push(More { certain: false, what, place: Some(theirs.place().clone()), example: None });
+            }
         }
     }
 

@@ -113,12 +113,12 @@ fn temporary_keys_have_a_token() {
     let host = name(TEMPORARY);
     let code = r#"
 s3 = client("s3")
-s3.put_object(Bucket="b", Key="k", Body=b"one")
-print(s3.get_object(Bucket="b", Key="k")["Body"].read())
+s3.put_object(Bucket="b", Key="temporary", Body=b"one")
+print(s3.get_object(Bucket="b", Key="temporary")["Body"].read())
 print(len(keys.access_key), keys.access_key[:4])
 del os.environ["AWS_SESSION_TOKEN"]
 boto3.DEFAULT_SESSION = None
-print(client("s3").get_object(Bucket="b", Key="k")["Body"].read())
+print(client("s3").get_object(Bucket="b", Key="temporary")["Body"].read())
 "#;
     let told = boto3(&host, "session_token = \"TOKEN\"", code);
     assert_eq!(told, ["b'one'", "20 AKIA", "b'one'"]);

@@ -302,11 +302,9 @@ fn what_this_version_cannot_honour_is_named() {
         let path = write(&run.outside().join("policy.toml"), text);
         run.arg("--policy").arg(&path)
     };
-    for kind in ["github", "workspace_header_bindings"] {
-        let text = format!("[[header_bindings]]\nkind = \"{kind}\"\nrepos = \"all\"\n");
-        refuses(run(&text), &["policy.toml", "2", kind, "this version"]);
-    }
-    for option in ["--github", "--preset", "--files", "--upstream-proxy", "--max-memory-mb"] {
+    let kind = "workspace_header_bindings";
+    refuses(run(&format!("[[header_bindings]]\nkind = \"{kind}\"\n")), &["policy.toml", "2", kind, "this version"]);
+    for option in ["--preset", "--files", "--upstream-proxy", "--max-memory-mb"] {
         refuses(Run::new().arg(option).arg("all"), &[option]);
     }
 }

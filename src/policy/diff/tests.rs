@@ -146,6 +146,20 @@ fn bindings_and_their_secrets() {
     assert_eq!(found(&with("env = \"K\""), &with("env = \"L\"")), ["the secret K comes from another source"]);
 }
 
+/// What a GitHub binding opens and judges is never passed over.
+#[test]
+fn github_bindings_are_compared_as_a_whole() {
+    let with = |lines: &str| format!("[[header_bindings]]\nkind = \"github\"\n{lines}\n");
+    let (one, two) = (with("repos = [\"acme/a\"]"), with("repos = [\"acme/a\"]\noptions = [\"merge\"]"));
+    assert_eq!(found(&one, &one), Vec::<String>::new());
+    let other = "? the binding to github.com is another one: compare its repos, access, options and push";
+    assert!(found(&one, &two).contains(&other.to_owned()), "{:?}", found(&one, &two));
+    let opens = "a binding opens github.com for its repositories";
+    assert!(found("", &one).contains(&opens.to_owned()), "{:?}", found("", &one));
+    let unjudged = "? requests to github.com are not judged by a binding, where they are permitted";
+    assert!(found(&one, "").contains(&unjudged.to_owned()), "{:?}", found(&one, ""));
+}
+
 /// What a client may do: a request, or a connection that nobody reads, to a name or by an address.
 fn permits(policy: &Policy, destination: &Destination, method: &str, path: &str) -> bool {
     let question = match destination.scheme {

@@ -20,7 +20,7 @@ use super::internet;
 use crate::rig;
 
 /// Where all of it listens, on port 443.
-pub const ADDRESS: &str = "11.22.44.210";
+pub const ADDRESS: &str = "11.22.44.66";
 
 /// Its hosts: those of github.com, of the Enterprise Server `ghes.test`, and of the tenant `acme.ghe.com`.
 pub const HOSTS: &[&str] = &[
@@ -201,6 +201,7 @@ fn command(directory: &Path, levers: UnixStream) -> Command {
 }
 
 /// It ends when our end of its levers does, which is when the tests end.
+#[expect(clippy::zombie_processes, reason = "it ends with the tests, when its levers do")]
 fn serve(mut command: Command) {
     let listener = TcpListener::bind((ADDRESS, 443)).expect("the address is the internet's");
     command.stdin(Stdio::from(OwnedFd::from(listener)));
