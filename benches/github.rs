@@ -5,34 +5,13 @@ use std::sync::Arc;
 
 use criterion::{Criterion, criterion_group, criterion_main};
 use sandbox_proxy::policy::github::{
-    GitHubHost, Known, Membership, NodeOwner, Options, RepoName, Repository, Request, Scope, judge,
+    GitHubHost, Listed, Options, RepoName, Repository, Request, Scope, judge,
 };
-
-/// One repository.
-struct One(Arc<Repository>);
-
-impl Known for One {
-    fn repository(&self, name: &RepoName) -> Membership {
-        if *name == self.0.name { Membership::Is(self.0.clone()) } else { Membership::Not }
-    }
-
-    fn repository_of_id(&self, id: u64) -> Option<Arc<Repository>> {
-        (id == self.0.id).then(|| self.0.clone())
-    }
-
-    fn node(&self, _: &str) -> Option<NodeOwner> {
-        None
-    }
-
-    fn issue_id(&self, _: u64) -> bool {
-        false
-    }
-}
 
 fn routes(c: &mut Criterion) {
     let name = RepoName::parse("acme/widget").expect("a name");
     let (node_id, default_branch) = ("R_1".to_owned(), "main".to_owned());
-    let known = One(Arc::new(Repository { name, id: 1001, node_id, owner_id: 1, default_branch, parent_id: None }));
+    let known = Listed { all: false, repositories: vec![Arc::new(Repository { name, id: 1001, node_id, owner_id: 1, default_branch, parent_id: None })] };
     let options = Options::default();
     let scope = Scope { host: GitHubHost::Public, all: false, write: true, options, user_token: false };
     for (what, host, target, allowed) in [

@@ -6,32 +6,12 @@ use std::sync::Arc;
 
 use criterion::{Criterion, criterion_group, criterion_main};
 use sandbox_proxy::policy::github::graphql::{Answer, Rules, check};
-use sandbox_proxy::policy::github::{Known, Membership, NodeOwner, RepoName, Repository};
-
-struct One(Arc<Repository>);
-
-impl Known for One {
-    fn repository(&self, name: &RepoName) -> Membership {
-        if *name == self.0.name { Membership::Is(self.0.clone()) } else { Membership::Not }
-    }
-
-    fn repository_of_id(&self, _: u64) -> Option<Arc<Repository>> {
-        None
-    }
-
-    fn node(&self, _: &str) -> Option<NodeOwner> {
-        None
-    }
-
-    fn issue_id(&self, _: u64) -> bool {
-        false
-    }
-}
+use sandbox_proxy::policy::github::{Listed, RepoName, Repository};
 
 fn judge(c: &mut Criterion) {
     let name = RepoName::parse("acme/widget").expect("a name");
     let (node_id, default_branch) = ("R_1".to_owned(), "main".to_owned());
-    let known = One(Arc::new(Repository { name, id: 1, node_id, owner_id: 1, default_branch, parent_id: None }));
+    let known = Listed { all: false, repositories: vec![Arc::new(Repository { name, id: 1, node_id, owner_id: 1, default_branch, parent_id: None })] };
     let rules = Rules { web_host: "github.com".to_owned(), ..Rules::default() };
     let recorded = include_str!("../src/policy/github/graphql/tests/recorded.jsonl");
     for command in

@@ -6,29 +6,9 @@ use std::sync::Arc;
 
 use libfuzzer_sys::fuzz_target;
 use sandbox_proxy::policy::github::{
-    Action, CredentialForm, GitHubHost, GitHubOption, Known, Membership, NodeOwner, RepoName, Repository, Request,
+    Action, CredentialForm, GitHubHost, GitHubOption, Listed, RepoName, Repository, Request,
     Scope, Subject, judge,
 };
-
-struct One(Arc<Repository>);
-
-impl Known for One {
-    fn repository(&self, name: &RepoName) -> Membership {
-        if *name == self.0.name { Membership::Is(self.0.clone()) } else { Membership::Not }
-    }
-
-    fn repository_of_id(&self, id: u64) -> Option<Arc<Repository>> {
-        (id == self.0.id).then(|| self.0.clone())
-    }
-
-    fn node(&self, _: &str) -> Option<NodeOwner> {
-        None
-    }
-
-    fn issue_id(&self, _: u64) -> bool {
-        false
-    }
-}
 
 const HOSTS: [(&str, &str); 7] = [
     ("github.com", "github.com"),
@@ -45,14 +25,14 @@ fuzz_target!(|input: (u8, u8, bool, &str, &[u8])| {
     let (installation, host) = HOSTS[usize::from(host) % HOSTS.len()];
     let method = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"][usize::from(method) % 6];
     let name = RepoName::parse("acme/widget").expect("a name");
-    let known = One(Arc::new(Repository {
+    let known = Listed { all: false, repositories: vec![Arc::new(Repository {
         name,
         id: 1001,
         node_id: "R_1".to_owned(),
         owner_id: 1,
         default_branch: "main".to_owned(),
         parent_id: None,
-    }));
+    })] };
     let installation: GitHubHost = installation.parse().expect("an installation");
     let options = GitHubOption::ALL.into_iter().collect();
     let scope = Scope { host: installation, all: false, write, options, user_token: true };

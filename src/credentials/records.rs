@@ -10,7 +10,7 @@ use std::time::{Duration, SystemTime};
 
 use aws_lc_rs::digest::{SHA256, digest};
 
-use crate::policy::github::{Code, Known, Membership, NodeOwner, OutOfScope, RepoName, Repository};
+use crate::policy::github::{Known, Membership, NodeOwner, OutOfScope, RepoName, Repository};
 
 use super::source::Clock;
 use cache::Cache;
@@ -131,22 +131,15 @@ impl Records {
     /// # Errors
     /// It is none of the binding's, or cannot be looked up.
     pub async fn record(&self, name: &RepoName) -> Result<Arc<Repository>, OutOfScope> {
-        match self.repository(name) {
-            Membership::Is(repository) => Ok(repository),
-            Membership::Any => {
-                let found = self.calls.repository(name).await.map_err(|error| error.about(name))?;
-                self.pin(name, found);
-                match self.repository(name) {
-                    Membership::Is(repository) => Ok(repository),
-                    Membership::Any | Membership::Not | Membership::Changed => Err(changed(name)),
-                }
-            }
-            Membership::Changed => Err(changed(name)),
-            Membership::Not => {
-                let what = format!("the repository {name} is not one that this sandbox may use");
-                Err(OutOfScope::new(Code::RepoNotAllowed, what))
-            }
+        if let Some(record) = self.repository(name).record(name, self.all)? {
+            return Ok(record);
         }
+        match self.calls.repository(name).await {
+            Ok(found) => self.pin(name, found),
+            Err(error) => tracing::warn!("the repository {name} cannot be looked up: {error}"),
+        }
+        let known = self.repository(name).record(name, self.all)?;
+        known.ok_or_else(|| Membership::unresolved(name))
     }
 
     /// Every repository that is known, in the order of their names.
@@ -237,7 +230,10 @@ impl Known for Records {
             Some(pin) if pin.is_changed => Membership::Changed,
             Some(pin) if now < pin.seen + 2 * FRESH => Membership::Is(Arc::clone(&pin.repository)),
             Some(_) | None if self.all => Membership::Any,
-            Some(_) | None => Membership::Not,
+            // Its record is too old to be believed.
+            Some(_) => Membership::Unresolved,
+            None if self.listed.contains(name) => Membership::Unresolved,
+            None => Membership::Not,
         }
     }
 
@@ -271,11 +267,6 @@ impl Known for Records {
         let now = (self.clock)();
         self.lock().issues.get(&id, now).is_some()
     }
-}
-
-fn changed(name: &RepoName) -> OutOfScope {
-    let what = format!("{name} is another repository than when this sandbox began, or has another owner");
-    OutOfScope::new(Code::RepoIdentityChanged, what)
 }
 
 fn capability(host: &str, target: &str) -> [u8; 32] {

@@ -2,7 +2,6 @@
 //! be looked up is said by a check, and answered through [`Known`].
 
 pub mod answers;
-mod assumed;
 mod binding;
 pub mod body;
 pub mod denial;
@@ -24,10 +23,10 @@ mod web;
 
 pub use answers::{Api, Learned};
 pub use binding::{GitHubBinding, GitHubError, Token};
-pub use body::{BodyCheck, LfsOperation, lfs_batch};
+pub use body::{BodyCheck, lfs_batch};
 pub use denial::{Code, OutOfScope};
 pub use hosts::{BoundHost, CredentialForm, HostClass, class_of, hosts};
-pub use known::{Known, Membership, NodeOwner, Repository};
+pub use known::{Known, Listed, Membership, NodeOwner, Repository};
 pub use local::LocalAnswer;
 pub use name::{NameError, RepoName};
 pub use push::{Change, Forced, Judged, PushRuleError, PushRules, RefChange, RefTarget, WrittenPushRules};

@@ -109,7 +109,7 @@ fn what_is_not_named_is_refused_in_each_clients_words() {
     ask("git ls-remote git@github.com:other/secret")
         .expect_stderr("remote: this sandbox may not use the repository other/secret");
     ask("gh api repos/other/secret").expect_stderr("may not use the repository other/secret (HTTP 403)");
-    ask("gh repo view other/secret").expect_stderr("GraphQL: the repository other/secret");
+    ask("gh repo view other/secret").expect_stderr("GraphQL: this sandbox may not use the repository other/secret");
     ask("gh issue list -R acme/widget --search 'x repo:other/secret'").expect_stderr("other/secret");
     ask("gh api user/repos").expect_stderr("HTTP 403");
     ask("gh api graphql -f query='{viewer{repositories(first:9){nodes{name}}}}'")

@@ -7,9 +7,12 @@ use crate::types::{Authority, Host, HostName};
 use super::super::binding::{BasicUser, Binding, Placement};
 use super::super::mistake::Place;
 use super::super::source::SecretSource;
+use super::denial::OutOfScope;
 use super::hosts::{CredentialForm, HostClass, class_of, hosts};
+use super::known::Listed;
 use super::name::{NameError, RepoName};
 use super::push::{PushRuleError, PushRules, WrittenPushRules};
+use super::route::{self, Request, Route};
 use super::scope::{GitHubHost, GitHubOption, HostError, Options, Scope, UnknownOption};
 
 /// GitHub as the user, for named repositories only (the seed's type of that name). Inside, git and gh hold a token that only
@@ -157,6 +160,16 @@ impl GitHubBinding {
     /// How long a token is used whose end is not told.
     pub fn ttl(&self) -> Duration {
         self.ttl
+    }
+
+    /// How the head of a request is judged, with what is known without asking anybody: for `policy explain` and the cases of a policy. Its
+    /// body is judged by more rules.
+    ///
+    /// # Errors
+    /// [`OutOfScope`].
+    pub fn explain(&self, host: &str, method: &str, target: &str) -> Result<Route, OutOfScope> {
+        let request = Request { host, method, target, content_type: None, body: false };
+        route::judge(&self.scope, &Listed::assumed(self.repos()), &request)
     }
 
     /// Where the REST API begins, and where GraphQL is.

@@ -1,11 +1,12 @@
 //! What the body of a request to REST or LFS asks for.
 
-mod fields;
 mod refs;
 
-use fields::{Fields, Value};
+use std::borrow::Cow;
 
 use super::denial::{Code, OutOfScope};
+use super::git::lfs;
+use super::json::Json;
 use super::known::Known;
 use super::push::{Change, Forced, RefChange, RefTarget};
 use super::rest::row::Door;
@@ -13,7 +14,8 @@ use super::route::{Shown, Subject};
 use super::scope::{GitHubOption, Scope};
 use super::target::{self, malformed, member, number, overrides_method, repo_name};
 
-pub use fields::MAX_BODY;
+/// The longest body that is read for a check, in bytes.
+pub const MAX_BODY: usize = 4 * 1024 * 1024;
 
 /// What has to be true of a body before it is forwarded.
 #[derive(Clone, Debug)]
@@ -117,11 +119,14 @@ impl BodyCheck {
                 return Err(malformed("the body has `_method` as a form would have it: send it as application/json"));
             }
         }
-        let Some(fields) = fields::read(body)? else {
-            let any = matches!(self.what, What::Json);
-            return if any { Ok(Vec::new()) } else { Err(malformed("the body is no JSON object")) };
+        let json = read(body)?;
+        let fields = match (&json, &self.what) {
+            (Json::Object(fields), _) => Fields(fields),
+            (Json::List(_), What::Json) => return Ok(Vec::new()),
+            (Json::Null | Json::Bool(_) | Json::Number(_) | Json::Text(_) | Json::List(_), _) => {
+                return Err(malformed("the body is no JSON object"));
+            }
         };
-        let fields = Reader(&fields);
         match &self.what {
             What::Json => Ok(Vec::new()),
             What::Context => self.context(fields, known).map(|()| Vec::new()),
@@ -153,7 +158,7 @@ impl BodyCheck {
     }
 
     /// The repository in which mentions of a text are looked up.
-    fn context(&self, fields: Reader<'_>, known: &dyn Known) -> Result<(), OutOfScope> {
+    fn context(&self, fields: Fields<'_>, known: &dyn Known) -> Result<(), OutOfScope> {
         match fields.text("context")? {
             None | Some("") => Ok(()),
             Some(context) => {
@@ -164,7 +169,7 @@ impl BodyCheck {
         }
     }
 
-    fn issue(&self, fields: Reader<'_>, known: &dyn Known) -> Result<(), OutOfScope> {
+    fn issue(&self, fields: Fields<'_>, known: &dyn Known) -> Result<(), OutOfScope> {
         for (key, value) in fields.0 {
             if key.contains("issue_id") || key.contains("issue_url") {
                 self.issue_id(key, value, known)?;
@@ -173,12 +178,12 @@ impl BodyCheck {
         Ok(())
     }
 
-    fn issue_ids(&self, path: Option<u64>, fields: Reader<'_>, known: &dyn Known) -> Result<(), OutOfScope> {
+    fn issue_ids(&self, path: Option<u64>, fields: Fields<'_>, known: &dyn Known) -> Result<(), OutOfScope> {
         if let Some(id) = path {
-            self.issue_id("the path", &Value::Number(id), known)?;
+            self.issue_id("the path", &Json::Number(id.into()), known)?;
         }
         for (key, value) in fields.0 {
-            match key.as_str() {
+            match key.as_ref() {
                 "replace_parent" => {}
                 "sub_issue_id" | "issue_id" | "after_id" | "before_id" => self.issue_id(key, value, known)?,
                 _ => return Err(malformed(format!("`{}` is not a parameter of this request", Shown(key)))),
@@ -187,25 +192,23 @@ impl BodyCheck {
         Ok(())
     }
 
-    fn issue_id(&self, key: &str, value: &Value, known: &dyn Known) -> Result<(), OutOfScope> {
-        match value {
-            Value::Null => Ok(()),
-            Value::Number(_) if self.all => Ok(()),
-            Value::Number(id) if known.issue_id(*id) => Ok(()),
-            Value::Number(id) => {
+    fn issue_id(&self, key: &str, value: &Json<'_>, known: &dyn Known) -> Result<(), OutOfScope> {
+        match (value, value.whole()) {
+            (Json::Null, _) => Ok(()),
+            (_, Some(_)) if self.all => Ok(()),
+            (_, Some(id)) if known.issue_id(id) => Ok(()),
+            (_, Some(id)) => {
                 let message = format!(
                     "the issue with the id {id} is not known to be one of this sandbox's repositories: read it first"
                 );
                 Err(OutOfScope::new(Code::ForeignObject, message))
             }
-            Value::Bool(_) | Value::Text(_) | Value::Other => {
-                Err(malformed(format!("`{}` is not the number of an issue", Shown(key))))
-            }
+            (_, None) => Err(malformed(format!("`{}` is not the number of an issue", Shown(key)))),
         }
     }
 
     /// The branch that a new pull request comes from.
-    fn head(&self, fields: Reader<'_>, known: &dyn Known) -> Result<(), OutOfScope> {
+    fn head(&self, fields: Fields<'_>, known: &dyn Known) -> Result<(), OutOfScope> {
         if self.all {
             return Ok(());
         }
@@ -236,7 +239,7 @@ impl BodyCheck {
     }
 
     /// Takes the commits of the repository that this one is a fork of.
-    fn merge_upstream(&self, fields: Reader<'_>, known: &dyn Known) -> Result<Vec<RefChange>, OutOfScope> {
+    fn merge_upstream(&self, fields: Fields<'_>, known: &dyn Known) -> Result<Vec<RefChange>, OutOfScope> {
         let allowed = match &self.repository {
             _ if self.all => true,
             Some(Subject::Pinned(repository)) => {
@@ -259,7 +262,7 @@ fn named(name: String, change: Change) -> RefChange {
     RefChange { target: RefTarget::Named(name), change }
 }
 
-fn commit_on(fields: Reader<'_>, key: &str, absent: Absent) -> Result<Vec<RefChange>, OutOfScope> {
+fn commit_on(fields: Fields<'_>, key: &str, absent: Absent) -> Result<Vec<RefChange>, OutOfScope> {
     let target = match (fields.text(key)?, absent) {
         (Some(name), Absent::DefaultBranch | Absent::Refused) => RefTarget::Named(refs::branch(name)?),
         (None, Absent::DefaultBranch) => RefTarget::DefaultBranch,
@@ -269,7 +272,7 @@ fn commit_on(fields: Reader<'_>, key: &str, absent: Absent) -> Result<Vec<RefCha
 }
 
 /// A release makes its tag when it is published, where the tag is not there yet.
-fn release_update(fields: Reader<'_>, id: u64) -> Result<Vec<RefChange>, OutOfScope> {
+fn release_update(fields: Fields<'_>, id: u64) -> Result<Vec<RefChange>, OutOfScope> {
     if let Some(name) = fields.text("tag_name")? {
         return Ok(vec![named(refs::tag(name)?, Change::Create)]);
     }
@@ -279,7 +282,7 @@ fn release_update(fields: Reader<'_>, id: u64) -> Result<Vec<RefChange>, OutOfSc
 }
 
 /// A deployment of a branch merges the default branch into it first, unless it is told not to.
-fn deployment(fields: Reader<'_>) -> Result<Vec<RefChange>, OutOfScope> {
+fn deployment(fields: Fields<'_>) -> Result<Vec<RefChange>, OutOfScope> {
     let name = fields.needed("ref")?;
     let commit = matches!(name.len(), 40 | 64) && name.bytes().all(|byte| byte.is_ascii_hexdigit());
     if commit || fields.flag("auto_merge")? == Some(false) {
@@ -288,8 +291,8 @@ fn deployment(fields: Reader<'_>) -> Result<Vec<RefChange>, OutOfScope> {
     Ok(vec![named(refs::branch(name)?, MOVES)])
 }
 
-fn settings(fields: Reader<'_>) -> Result<(), OutOfScope> {
-    match fields.0.keys().find(|key| !SETTINGS.contains(&key.as_str())) {
+fn settings(fields: Fields<'_>) -> Result<(), OutOfScope> {
+    match fields.0.iter().map(|(key, _)| key).find(|key| !SETTINGS.contains(&key.as_ref())) {
         None => Ok(()),
         Some(key) => Err(OutOfScope::new(
             Code::NotAllowed,
@@ -319,16 +322,33 @@ const SETTINGS: [&str; 18] = [
     "merge_commit_message",
 ];
 
-#[derive(Clone, Copy)]
-struct Reader<'a>(&'a Fields);
+/// A body, as nobody can read it in another way. No body at all is an object without fields.
+fn read(body: &[u8]) -> Result<Json<'_>, OutOfScope> {
+    if body.len() > MAX_BODY {
+        return Err(malformed(format!("the body is longer than {MAX_BODY} bytes")));
+    }
+    if body.is_empty() {
+        return Ok(Json::Object(Vec::new()));
+    }
+    let quoted = |error: &dyn std::fmt::Display| malformed(Shown(&error.to_string()).to_string());
+    Json::read(body).map_err(|error| quoted(&error))
+}
 
-impl<'a> Reader<'a> {
+/// The fields of the outermost object.
+#[derive(Clone, Copy)]
+struct Fields<'a>(&'a [(Cow<'a, str>, Json<'a>)]);
+
+impl<'a> Fields<'a> {
+    fn get(self, key: &str) -> Option<&'a Json<'a>> {
+        self.0.iter().find(|(name, _)| name == key).map(|(_, value)| value)
+    }
+
     /// A text; none where the key is not there or null.
     fn text(self, key: &str) -> Result<Option<&'a str>, OutOfScope> {
-        match self.0.get(key) {
-            None | Some(Value::Null) => Ok(None),
-            Some(Value::Text(text)) => Ok(Some(text)),
-            Some(Value::Bool(_) | Value::Number(_) | Value::Other) => {
+        match self.get(key) {
+            None | Some(Json::Null) => Ok(None),
+            Some(Json::Text(text)) => Ok(Some(text)),
+            Some(Json::Bool(_) | Json::Number(_) | Json::List(_) | Json::Object(_)) => {
                 Err(malformed(format!("`{key}` in the body is no text")))
             }
         }
@@ -339,40 +359,59 @@ impl<'a> Reader<'a> {
     }
 
     fn flag(self, key: &str) -> Result<Option<bool>, OutOfScope> {
-        match self.0.get(key) {
-            None | Some(Value::Null) => Ok(None),
-            Some(Value::Bool(flag)) => Ok(Some(*flag)),
-            Some(Value::Text(_) | Value::Number(_) | Value::Other) => {
+        match self.get(key) {
+            None | Some(Json::Null) => Ok(None),
+            Some(Json::Bool(flag)) => Ok(Some(*flag)),
+            Some(Json::Text(_) | Json::Number(_) | Json::List(_) | Json::Object(_)) => {
                 Err(malformed(format!("`{key}` in the body is not true or false")))
             }
         }
     }
 }
 
-/// What a batch request of LFS asks for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum LfsOperation {
-    /// URLs to read from.
-    Download,
-    /// URLs to write to.
-    Upload,
-}
-
-/// Reads the body of a batch request; `wiki` is the route's.
+/// Judges the body of a batch request of LFS; `wiki` is the route's.
 ///
 /// # Errors
 /// [`OutOfScope`]: no such request, or a write that the binding does not allow.
-pub fn lfs_batch(scope: &Scope, wiki: bool, body: &[u8]) -> Result<LfsOperation, OutOfScope> {
-    let fields = fields::read(body)?.ok_or_else(|| malformed("the body is no JSON object"))?;
-    match Reader(&fields).needed("operation")? {
-        "download" => Ok(LfsOperation::Download),
-        "upload" if !scope.write => {
+pub fn lfs_batch(scope: &Scope, wiki: bool, body: &[u8]) -> Result<(), OutOfScope> {
+    match lfs::request(body)? {
+        lfs::Operation::Download => Ok(()),
+        lfs::Operation::Upload if !scope.write => {
             Err(OutOfScope::new(Code::ReadOnly, "this sandbox may read its repositories and not write to them"))
         }
-        "upload" if wiki && !scope.options.has(GitHubOption::Wiki) => {
+        lfs::Operation::Upload if wiki && !scope.options.has(GitHubOption::Wiki) => {
             Err(OutOfScope::new(Code::OptionOff, "this sandbox may not push to wikis"))
         }
-        "upload" => Ok(LfsOperation::Upload),
-        other => Err(malformed(format!("LFS has no operation {}", Shown(other)))),
+        lfs::Operation::Upload => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_body_is_read_within_its_bounds() {
+        assert!(read(&vec![b' '; MAX_BODY + 1]).is_err());
+        let quoted = read(format!("\"{}\" x", "a".repeat(100_000)).as_bytes()).unwrap_err();
+        assert!(quoted.message.len() < 300, "{}", quoted.message.len());
+        assert_eq!(read(b"").unwrap(), Json::Object(Vec::new()));
+        let any = BodyCheck::form(None, false).read_as_form(false);
+        let allowed = |body: &[u8]| any.check(body, &super::super::known::Listed::default()).is_ok();
+        assert!(allowed(b"[1]") && allowed(b"{}") && allowed(b""));
+        for body in ["7", " ", "a=b", "\"a\"", "null"] {
+            assert!(!allowed(body.as_bytes()), "{body}");
+        }
+    }
+
+    #[test]
+    fn fields_are_those_of_the_outermost_object() {
+        let json = read(br#"{"a":"x","b":1,"c":true,"d":null,"e":{"a":2},"f":-1,"g":1.0}"#).unwrap();
+        let fields = Fields(json.entries().unwrap());
+        assert_eq!((fields.text("a"), fields.text("d"), fields.text("none")), (Ok(Some("x")), Ok(None), Ok(None)));
+        assert_eq!((fields.flag("c"), fields.flag("d")), (Ok(Some(true)), Ok(None)));
+        assert!(["b", "c", "e", "f"].iter().all(|key| fields.text(key).is_err()));
+        assert!(["a", "b", "e"].iter().all(|key| fields.flag(key).is_err()));
+        assert_eq!(["b", "f", "g"].map(|key| fields.get(key).and_then(Json::whole)), [Some(1), None, None]);
     }
 }

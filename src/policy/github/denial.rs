@@ -16,8 +16,6 @@ pub struct OutOfScope {
 pub enum Code {
     /// The request can be read in more than one way, or not at all.
     Malformed,
-    /// The host, SNI and `Host` are not the same.
-    Misdirected,
     /// The repository is not one of the binding's.
     RepoNotAllowed,
     /// The name belongs to another repository than at the start.
@@ -45,7 +43,6 @@ impl Code {
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Malformed => "malformed",
-            Self::Misdirected => "misdirected",
             Self::RepoNotAllowed => "repo_not_allowed",
             Self::RepoIdentityChanged => "repo_identity_changed",
             Self::NotAllowed => "not_allowed",

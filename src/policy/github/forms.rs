@@ -65,7 +65,6 @@ pub fn refusal(asked: Asked, why: &OutOfScope) -> Refusal {
 fn status(code: Code) -> u16 {
     match code {
         Code::Malformed => 400,
-        Code::Misdirected => 421,
         Code::CredentialRefused => 502,
         Code::Unresolved => 503,
         Code::RepoNotAllowed
@@ -113,7 +112,6 @@ mod tests {
     fn the_status_says_what_kind() {
         for asked in [Asked::Git, Asked::Rest, Asked::Lfs] {
             assert_eq!(said(asked, Code::Malformed).0, 400);
-            assert_eq!(said(asked, Code::Misdirected).0, 421);
             assert_eq!(said(asked, Code::Unresolved).0, 503);
             assert_eq!(said(asked, Code::ReadOnly).0, 403);
         }

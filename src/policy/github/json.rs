@@ -10,6 +10,9 @@ use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visi
 /// How deep a document of the sandbox may be nested.
 pub const DEPTH: usize = 64;
 
+/// The most keys of one object.
+pub const KEYS: usize = 10_000;
+
 /// A JSON value. Texts are borrowed where they have no escapes.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Json<'a> {
@@ -36,7 +39,7 @@ impl<'a> Json<'a> {
     /// The only value of these bytes.
     ///
     /// # Errors
-    /// No JSON (RFC 8259), no UTF-8, a byte order mark, a key twice in one object, more than [`DEPTH`] levels, a number that no 64 bits
+    /// No JSON (RFC 8259), no UTF-8, a byte order mark, a key twice in one object, more than [`KEYS`] keys in one, more than [`DEPTH`] levels, a number that no 64 bits
     /// can hold, or something behind the value.
     pub fn read(bytes: &'a [u8]) -> Result<Self, JsonError> {
         if bytes.starts_with(b"\xef\xbb\xbf") {
@@ -167,6 +170,9 @@ impl<'a> Visitor<'a> for Tree {
             if twice {
                 return Err(A::Error::custom("a key is there twice"));
             }
+            if entries.len() == KEYS {
+                return Err(A::Error::custom(format_args!("an object has more than {KEYS} keys")));
+            }
             let value = access.next_value_seed(self.below()?)?;
             entries.push((key, value));
         }
@@ -225,6 +231,7 @@ mod tests {
         };
         assert!(Json::read(many("other").as_bytes()).is_ok());
         let deep = format!("{}{}", "[".repeat(10_000), "]".repeat(10_000));
+        let long = format!("{{{}}}", (0..=KEYS).map(|key| format!("\"{key}\":0")).collect::<Vec<_>>().join(","));
         let cases = [
             r#"{"a":1,"a":1}"#,
             r#"{"a":1,"\u0061":1}"#,
@@ -244,9 +251,10 @@ mod tests {
             "\"a\nb\"",
             "",
             &deep,
+            &long,
         ];
         for text in cases {
-            assert!(Json::read(text.as_bytes()).is_err(), "{text}");
+            assert!(Json::read(text.as_bytes()).is_err(), "{}", &text[..text.len().min(60)]);
         }
         assert!(Json::read(b"\"\xff\"").is_err());
     }

@@ -98,8 +98,6 @@ pub enum GitHubOption {
     Forks,
     /// Read organizations, their members and teams.
     OrgRead,
-    /// Items of listed projects.
-    Projects,
     /// Package registries and their API, which belong to owners and not to repositories.
     Packages,
     /// Lists of repositories that the proxy makes itself.
@@ -117,7 +115,7 @@ pub struct UnknownOption;
 
 impl GitHubOption {
     /// Every option.
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 13] = [
         Self::Wiki,
         Self::Merge,
         Self::Dispatch,
@@ -127,7 +125,6 @@ impl GitHubOption {
         Self::Admin,
         Self::Forks,
         Self::OrgRead,
-        Self::Projects,
         Self::Packages,
         Self::LocalLists,
         Self::PublicSearch,
@@ -146,7 +143,6 @@ impl GitHubOption {
             Self::Admin => "admin",
             Self::Forks => "forks",
             Self::OrgRead => "org_read",
-            Self::Projects => "projects",
             Self::Packages => "packages",
             Self::LocalLists => "local_lists",
             Self::PublicSearch => "public_search",

@@ -4,7 +4,7 @@
 use std::borrow::Cow;
 
 use super::denial::{Code, OutOfScope};
-use super::known::{Known, Membership};
+use super::known::Known;
 use super::name::RepoName;
 use super::route::Subject;
 
@@ -175,17 +175,8 @@ pub(super) fn repo_name(owner: &str, name: &str) -> Result<RepoName, OutOfScope>
 
 /// Whether a repository is the binding's.
 pub(super) fn member(name: RepoName, known: &dyn Known, all: bool) -> Result<Subject, OutOfScope> {
-    match known.repository(&name) {
-        Membership::Is(repository) => Ok(Subject::Pinned(repository)),
-        Membership::Any if all => Ok(Subject::Name(name)),
-        Membership::Any | Membership::Not => {
-            Err(OutOfScope::new(Code::RepoNotAllowed, format!("this sandbox may not use the repository {name}")))
-        }
-        Membership::Changed => Err(OutOfScope::new(
-            Code::RepoIdentityChanged,
-            format!("{name} is not the repository any more that it was when the sandbox started"),
-        )),
-    }
+    let record = known.repository(&name).record(&name, all)?;
+    Ok(record.map_or(Subject::Name(name), Subject::Pinned))
 }
 
 /// A number in the one spelling that it has.

@@ -220,7 +220,9 @@ impl AnswerPlan {
                 Learned::Repository(RepositoryOf::Id(id)) => NodeOwner::Repository(id),
                 Learned::Repository(RepositoryOf::Named(name)) => match self.records.repository(&name) {
                     Membership::Is(repository) => NodeOwner::Repository(repository.id),
-                    Membership::Any | Membership::Not | Membership::Changed => return None,
+                    Membership::Any | Membership::Not | Membership::Changed | Membership::Unresolved => {
+                        return None;
+                    },
                 },
             };
             Some((id, owner))

@@ -23,16 +23,7 @@ const LIFE_MAX: Duration = Duration::from_secs(3600);
 /// How long it may where the answer does not say.
 const LIFE: Duration = Duration::from_secs(900);
 
-/// A request to `…/info/lfs/objects/batch`.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct BatchRequest {
-    /// What it is for.
-    pub operation: Operation,
-    /// The ref that the client says it is for. GitHub does not check it, so that it narrows nothing.
-    pub reference: Option<String>,
-}
-
-/// What objects are asked for.
+/// What objects are asked for. The ref that a request names as well is not checked by GitHub, so that it narrows nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Operation {
     /// To read them.
@@ -52,25 +43,20 @@ pub struct Capability {
     pub life: Duration,
 }
 
-/// Reads a request.
+/// Reads a request to `…/info/lfs/objects/batch`.
 ///
 /// # Errors
 /// [`Code::Malformed`] for what is no such request, has a key twice (capitals or not), or is over 4 MiB.
-pub fn request(body: &[u8]) -> Result<BatchRequest, OutOfScope> {
+pub fn request(body: &[u8]) -> Result<Operation, OutOfScope> {
     if body.len() > REQUEST_MAX {
         return Err(malformed("it is over 4 MiB"));
     }
     let mut fields: Fields = parse(body)?;
-    let operation = match fields.take::<String>("operation")?.as_deref() {
-        Some("download") => Operation::Download,
-        Some("upload") => Operation::Upload,
-        Some(_) | None => return Err(malformed("its operation is neither download nor upload")),
-    };
-    let reference = match fields.take::<Option<Fields>>("ref")?.flatten() {
-        Some(mut fields) => fields.take("name")?,
-        None => None,
-    };
-    Ok(BatchRequest { operation, reference })
+    match fields.take::<String>("operation")?.as_deref() {
+        Some("download") => Ok(Operation::Download),
+        Some("upload") => Ok(Operation::Upload),
+        Some(_) | None => Err(malformed("its operation is neither download nor upload")),
+    }
 }
 
 /// The URLs that an answer names, read at `now`. Those that are no https URL, and actions that git-lfs does not know, are left out:

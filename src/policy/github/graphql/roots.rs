@@ -1,7 +1,7 @@
 //! The fields that a query may begin with (github-scope.md 4.2).
 
 use super::super::denial::{Code, OutOfScope};
-use super::super::known::{Membership, NodeOwner};
+use super::super::known::NodeOwner;
 use super::super::name::RepoName;
 use super::super::search;
 use super::answer::Owner;
@@ -62,18 +62,7 @@ impl<'d> Walk<'d> {
 
     /// Whether a repository of this name is one of the binding's.
     pub(super) fn allowed(&self, name: &RepoName) -> Result<(), OutOfScope> {
-        match self.known.repository(name) {
-            Membership::Is(_) => Ok(()),
-            Membership::Any if self.rules.all => Ok(()),
-            Membership::Any | Membership::Not => Err(OutOfScope::new(
-                Code::RepoNotAllowed,
-                format!("the repository {name} is not one that may be used here"),
-            )),
-            Membership::Changed => {
-                let message = format!("{name} is the name of another repository now than when this began");
-                Err(OutOfScope::new(Code::RepoIdentityChanged, message))
-            }
-        }
+        self.known.repository(name).record(name, self.rules.all).map(drop)
     }
 
     fn nodes(&mut self, field: &'d Field<'d>, argument: &str) -> Result<Context, OutOfScope> {

@@ -10,11 +10,8 @@ fn row_29_and_30_the_operation_is_read() {
     // As git-lfs 3.3.0 sends it.
     let body = r#"{"operation":"download","objects":[{"oid":"ab","size":3}],"transfers":["lfs-standalone-file","basic","ssh"],
         "ref":{"name":"refs/heads/main"},"hash_algo":"sha256"}"#;
-    let main = Some("refs/heads/main".to_owned());
-    assert_eq!(request(body.as_bytes()), Ok(BatchRequest { operation: Operation::Download, reference: main }));
-    let upload = Ok(BatchRequest { operation: Operation::Upload, reference: None });
-    assert_eq!(request(br#"{"operation":"upload","objects":[]}"#), upload);
-    assert_eq!(request(br#"{"operation":"upload","ref":null}"#), upload);
+    assert_eq!(request(body.as_bytes()), Ok(Operation::Download));
+    assert_eq!(request(br#"{"operation":"upload","objects":[]}"#), Ok(Operation::Upload));
 }
 
 #[test]
@@ -31,8 +28,6 @@ fn what_can_be_read_in_two_ways_is_refused() {
         r#"{"operation":"download","operation":"upload"}"#,
         r#"{"operation":"download","Operation":"upload"}"#,
         r#"{"operation":"download","\u006fperation":"upload"}"#,
-        r#"{"operation":"download","ref":{"name":"a","name":"b"}}"#,
-        r#"{"operation":"download","ref":"main"}"#,
         r#"{"operation":"download"} {"operation":"upload"}"#,
         "\u{feff}{\"operation\":\"download\"}",
     ];
