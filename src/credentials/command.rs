@@ -42,7 +42,11 @@ pub fn end_commands() {
 pub(super) fn output(argv: &[String], timeout: Duration) -> Result<Zeroizing<Vec<u8>>, SourceError> {
     let (program, arguments) = argv.split_first().ok_or(SourceError::CommandEmpty)?;
     let broken = |error| SourceError::CommandStart { program: program.clone(), error };
-    let mut running = Running::start(program, arguments, timeout).map_err(broken)?;
+    let missing = |error: &io::Error| error.kind() == io::ErrorKind::NotFound;
+    let mut running = Running::start(program, arguments, timeout).map_err(|error| match missing(&error) {
+        true => SourceError::CommandMissing(program.clone()),
+        false => broken(error),
+    })?;
     let mut buffer = Zeroizing::new(vec![0; MAX_RAW + 1]);
     let length = match running.read(&mut buffer).map_err(broken)? {
         Some(length) if length > MAX_RAW => return Err(SourceError::TooLong(program.clone())),

@@ -12,7 +12,7 @@ use crate::types::{Authority, Endpoint, Secret};
 
 use super::header::sensitive;
 
-/// The longest answer, in bytes: twice the longest secret.
+/// The longest answer to a call that says nothing else, in bytes: twice the longest secret.
 pub const ANSWER_MAX: usize = 2 * Secret::MAX_LEN;
 /// How long a call may take, all in all.
 pub const CALL_TIME: Duration = Duration::from_secs(10);
@@ -27,12 +27,16 @@ pub struct Call {
     pub headers: HeaderMap,
     /// Its body; wiped when the last of those who send it is done.
     pub body: Bytes,
+    /// The longest answer that is read, in bytes.
+    pub answer_max: usize,
 }
 
 /// What came back.
 pub struct Answer {
     /// Its status; a redirect is an answer like any other.
     pub status: StatusCode,
+    /// Its headers.
+    pub headers: HeaderMap,
     /// Its body.
     pub body: Zeroizing<Vec<u8>>,
 }
@@ -45,7 +49,7 @@ pub trait Fetch: Send + Sync {
     /// Sends a request, over verified TLS unless the URL is one of this host, and follows no redirect.
     ///
     /// # Errors
-    /// [`FetchError`] when there is no whole answer of at most [`ANSWER_MAX`] bytes within [`CALL_TIME`].
+    /// [`FetchError`] when there is no whole answer of at most [`Call::answer_max`] bytes within [`CALL_TIME`].
     fn fetch(&self, call: Call) -> Fetching<'_>;
 }
 
@@ -72,8 +76,13 @@ pub enum FetchError {
     #[error("{0} gave no usable answer")]
     BadAnswer(Authority),
     /// It went on and on.
-    #[error("{0} gave an answer of more than 131072 bytes")]
-    TooLong(Authority),
+    #[error("{authority} gave an answer of more than {bytes} bytes")]
+    TooLong {
+        /// Whom the call was for.
+        authority: Authority,
+        /// The bound.
+        bytes: usize,
+    },
     /// It took too long.
     #[error("{0} gave no answer within 10 seconds")]
     Slow(Authority),
@@ -83,7 +92,7 @@ impl Call {
     /// A GET that asks for JSON.
     pub fn get(url: Endpoint) -> Self {
         let headers = HeaderMap::from_iter([(http::header::ACCEPT, HeaderValue::from_static("application/json"))]);
-        Self { method: Method::GET, url, headers, body: Bytes::new() }
+        Self { method: Method::GET, url, headers, body: Bytes::new(), answer_max: ANSWER_MAX }
     }
 
     /// A POST that asks for JSON.

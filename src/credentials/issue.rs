@@ -14,6 +14,7 @@ use zeroize::Zeroizing;
 use crate::types::{Authority, Secret, SecretError};
 
 use super::fetch::FetchError;
+use super::github::GitHubError;
 use super::oauth::TokenError;
 use super::source::SourceError;
 use super::vault::VaultError;
@@ -117,9 +118,31 @@ pub enum IssueError {
         /// Why.
         error: VaultError,
     },
+    /// GitHub gives no token.
+    #[error("{from} {error}")]
+    GitHub {
+        /// Which one.
+        from: Authority,
+        /// Why.
+        error: GitHubError,
+    },
     /// The program is ending.
     #[error("it was not read, since the proxy is ending")]
     Ending,
+}
+
+impl IssueError {
+    /// How long nobody is to ask again, where that was said.
+    pub fn wait(&self) -> Option<Duration> {
+        match self {
+            Self::GitHub { error, .. } => error.wait(),
+            Self::Needed { error, .. } => error.wait(),
+            Self::Source(_) | Self::Unusable { .. } | Self::Fetch(_) | Self::Status { .. } | Self::Answer { .. } => {
+                None
+            }
+            Self::Refused { .. } | Self::Token { .. } | Self::Vault { .. } | Self::Ending => None,
+        }
+    }
 }
 
 /// Why an answer gives no value. The text never holds any part of it.

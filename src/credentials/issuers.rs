@@ -6,10 +6,12 @@ use std::sync::Arc;
 use http::header::AUTHORIZATION;
 use http::{Method, StatusCode};
 
+use crate::policy::github::{AppInstallation, ScopedUserToken};
 use crate::policy::{HttpSource, OAuth2Source, OAuthGrant, VaultSource};
 use crate::types::Secret;
 
 use super::fetch::{Answer, Call, Fetch};
+use super::github::{AppIssuer, ScopedIssuer, UserToken};
 use super::issue::{IssueError, Issued, Issuer, Issuing, Reading};
 use super::oauth::{OAuthIssuer, Rotating};
 use super::source::{Clock, Source, SourceContext, SourceIssuer};
@@ -25,6 +27,10 @@ pub enum Supply {
     OAuth2(OAuth2Source),
     /// Read in a vault.
     Vault(VaultSource),
+    /// Asked of GitHub, for an App.
+    GitHubApp(AppInstallation),
+    /// Asked of GitHub, for a user.
+    GitHubScoped(ScopedUserToken),
 }
 
 /// The issuers of these secrets. Each that needs another one asks it anew for every value of its own. A secret that is not
@@ -36,8 +42,9 @@ pub fn issuers<'a>(
     fetch: &Arc<dyn Fetch>,
 ) -> BTreeMap<String, Arc<dyn Issuer>> {
     let supplies = supplies.iter().map(|(name, supply)| (name.as_str(), supply)).collect();
-    let mut maker =
-        Maker { supplies, begun: HashSet::new(), made: HashMap::new(), rotating: HashMap::new(), context, fetch };
+    let (begun, made) = (HashSet::new(), HashMap::new());
+    let (rotating, user_tokens) = (HashMap::new(), HashMap::new());
+    let mut maker = Maker { supplies, begun, made, rotating, user_tokens, context, fetch };
     let made = names.into_iter().filter_map(|name| Some((name.to_owned(), maker.make(name)?)));
     made.collect()
 }
@@ -48,6 +55,8 @@ struct Maker<'a> {
     made: HashMap<&'a str, Arc<dyn Issuer>>,
     /// By the name of the refresh token.
     rotating: HashMap<&'a str, Arc<Rotating>>,
+    /// By the name of the user's token.
+    user_tokens: HashMap<&'a str, Arc<UserToken>>,
     context: &'a SourceContext,
     fetch: &'a Arc<dyn Fetch>,
 }
@@ -81,6 +90,15 @@ impl<'a> Maker<'a> {
                 source: source.clone(),
                 asking: self.asking(name),
             }),
+            Supply::GitHubApp(source) => {
+                Arc::new(AppIssuer::new(self.asking(name), source.clone(), self.need(&source.private_key)?))
+            }
+            Supply::GitHubScoped(source) => Arc::new(ScopedIssuer {
+                user_token: self.user_token(&source.user_token)?,
+                client_secret: self.need(&source.client_secret)?,
+                source: source.clone(),
+                asking: self.asking(name),
+            }),
         };
         self.made.insert(name, Arc::clone(&issuer));
         Some(issuer)
@@ -103,10 +121,21 @@ impl<'a> Maker<'a> {
         let source = match self.supplies.get(name).copied()? {
             Supply::Read(source) => Some(Arc::clone(source)),
             Supply::Http(_) | Supply::OAuth2(_) | Supply::Vault(_) => None,
+            Supply::GitHubApp(_) | Supply::GitHubScoped(_) => None,
         };
         let rotating = Arc::new(Rotating::new(self.need(name)?, source));
         self.rotating.insert(name, Arc::clone(&rotating));
         Some(rotating)
+    }
+
+    /// Whoever narrows one user's token shares it.
+    fn user_token(&mut self, name: &'a str) -> Option<Arc<UserToken>> {
+        if let Some(token) = self.user_tokens.get(name) {
+            return Some(Arc::clone(token));
+        }
+        let token = Arc::new(UserToken::new(self.need(name)?, Arc::clone(&self.context.now)));
+        self.user_tokens.insert(name, Arc::clone(&token));
+        Some(token)
     }
 
     fn asking(&self, name: &str) -> Asking {
@@ -132,10 +161,12 @@ impl Needed {
     }
 
     pub(super) async fn get(&self) -> Result<Secret, IssueError> {
-        match self.issuer.issue().await {
-            Ok(issued) => Ok(issued.secret),
-            Err(error) => Err(self.failed(error)),
-        }
+        self.issued().await.map(|issued| issued.secret)
+    }
+
+    /// Its value with its expiry.
+    pub(super) async fn issued(&self) -> Result<Issued, IssueError> {
+        self.issuer.issue().await.map_err(|error| self.failed(error))
     }
 
     /// What this secret cannot be used for.
@@ -171,7 +202,7 @@ impl HttpIssuer {
             call = with.map_err(|reason| bearer.unusable(reason))?;
         }
         let from = || self.source.url.authority().clone();
-        let Answer { status, body } = self.asking.fetch.fetch(call).await?;
+        let Answer { status, body, .. } = self.asking.fetch.fetch(call).await?;
         if status != StatusCode::OK {
             return Err(IssueError::Status { from: from(), status: status.as_u16(), means: meaning(status) });
         }

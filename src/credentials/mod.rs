@@ -13,6 +13,7 @@ pub mod source;
 
 mod command;
 mod file;
+mod github;
 mod oauth;
 mod place;
 mod vault;
@@ -20,6 +21,7 @@ mod vault;
 pub use command::end_commands;
 pub use fetch::{Fetch, FetchError};
 pub use file::{SecretFile, check_secret_file};
+pub use github::GitHubError;
 pub use header::{InjectError, Injector, Used};
 pub use issue::{IssueError, Issued, Issuer, Issuing};
 pub use issuers::{Supply, issuers};

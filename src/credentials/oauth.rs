@@ -101,7 +101,7 @@ impl OAuthIssuer {
         let call = self.call(refresh_token).await?;
         // What lives for a minute has begun to when it was made, which is before it is here.
         let now = (self.asking.now)();
-        let Answer { status, body } = self.asking.fetch.fetch(call).await?;
+        let Answer { status, body, .. } = self.asking.fetch.fetch(call).await?;
         let from = || self.source.token_url.authority().clone();
         // A token of another form is one that could not be kept.
         let new = serde_json::from_slice(&body).ok().and_then(|Renewed { refresh_token }| refresh_token);
@@ -211,6 +211,9 @@ struct Refused {
 
 fn refused(from: Authority, error: &str) -> IssueError {
     let means = match error {
+        // The first two are GitHub's, with status 200.
+        "bad_refresh_token" => ": the refresh token has ended, was revoked, or was used before; log in anew",
+        "incorrect_client_credentials" => ": check client_id, and the secret that client_secret names",
         "invalid_grant" => ": the refresh token has ended, was revoked, or was used before; log in anew",
         "invalid_client" => ": check client_id, the secret that client_secret names, and auth (basic or post)",
         "unauthorized_client" | "unsupported_grant_type" => ": this client may not use this grant",

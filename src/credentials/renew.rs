@@ -79,6 +79,8 @@ struct State {
     last_forced: Option<SystemTime>,
     /// When it is to be renewed. `None`: not by the clock.
     due: Option<SystemTime>,
+    /// Before this the issuer is not to be asked, by its own word.
+    not_before: Option<SystemTime>,
     failures: u32,
     failure: Option<String>,
 }
@@ -132,7 +134,8 @@ impl Keeper {
         let now = (self.clock)();
         let mut state = self.lock();
         let is_current = state.live.as_ref().is_some_and(|current| current.generation == live.generation);
-        let is_too_soon = state.last_forced.is_some_and(|last| now < last + BETWEEN_FORCED);
+        let is_too_soon = state.last_forced.is_some_and(|last| now < last + BETWEEN_FORCED)
+            || state.not_before.is_some_and(|time| now < time);
         if is_current && !state.is_asking && !is_too_soon && state.former.len() < FORMER {
             state.last_forced = Some(now);
             state.is_forced = true;
@@ -222,7 +225,7 @@ impl Keeper {
         let result = match issued {
             Ok(issued) => {
                 state.failures = 0;
-                state.failure = None;
+                (state.failure, state.not_before) = (None, None);
                 let bound = self.longest.map(|longest| now + longest);
                 let expires_at = issued.expires_at.into_iter().chain(bound).min();
                 let life = expires_at.map(|end| end.duration_since(now).unwrap_or_default());
@@ -231,7 +234,9 @@ impl Keeper {
                 Ok(())
             }
             Err(error) => {
-                let pause = pause(state.failures, state.live.as_deref(), now);
+                let wait = error.wait();
+                state.not_before = wait.map(|wait| now + wait);
+                let pause = pause(state.failures, state.live.as_deref(), now).max(wait.unwrap_or_default());
                 state.failures += 1;
                 state.failure = Some(error.to_string());
                 // What does not end is renewed only when an upstream refuses it.

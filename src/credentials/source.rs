@@ -115,6 +115,11 @@ pub enum SourceError {
     /// No program is named.
     #[error("the command is empty; it needs a program and its arguments")]
     CommandEmpty,
+    /// There is no such program.
+    #[error(
+        "cannot run {0}: there is no such program, or not the one that its first line names; install it, or name another"
+    )]
+    CommandMissing(String),
     /// The program cannot be started or waited for.
     #[error("cannot run {program}: {error}")]
     CommandStart {

@@ -38,7 +38,7 @@ impl VaultIssuer {
         }
         let token = self.token.get().await?;
         let call = call.with_secret(TOKEN, "", token.expose()).map_err(|reason| self.token.unusable(reason))?;
-        let Answer { status, body } = self.asking.fetch.fetch(call).await?;
+        let Answer { status, body, .. } = self.asking.fetch.fetch(call).await?;
         if status != StatusCode::OK {
             let means = why(status, &body);
             return Err(IssueError::Status { from: source.url.authority().clone(), status: status.as_u16(), means });

@@ -16,6 +16,7 @@ mod bindings;
 mod cases;
 mod files;
 mod github;
+mod github_tokens;
 mod rules;
 mod secrets;
 

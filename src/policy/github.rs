@@ -13,12 +13,14 @@ pub mod json;
 pub mod known;
 pub mod local;
 pub mod name;
+pub mod permission;
 pub mod push;
 mod rest;
 pub mod route;
 pub mod scope;
 pub mod search;
 mod target;
+pub mod token;
 mod web;
 
 pub use answers::{Api, Learned};
@@ -29,9 +31,13 @@ pub use hosts::{BoundHost, CredentialForm, HostClass, class_of, hosts};
 pub use known::{Known, Listed, Membership, NodeOwner, Repository};
 pub use local::LocalAnswer;
 pub use name::{NameError, RepoName};
+pub use permission::{Access, Opening, permissions};
 pub use push::{Change, Forced, Judged, PushRuleError, PushRules, RefChange, RefTarget, WrittenPushRules};
 pub use route::{Action, Answer, Git, Request, Route, Subject, judge};
 pub use scope::{GitHubHost, GitHubOption, Options, Scope};
+pub use token::{
+    AppInstallation, ClientId, ClientIdError, GitHubSite, Repositories, RepositoriesError, ScopedUserToken, SiteError,
+};
 
 #[cfg(test)]
 mod rows;

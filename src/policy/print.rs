@@ -1,5 +1,6 @@
 //! A policy as a file of our own: what `policy import` prints.
 
+use std::collections::BTreeMap;
 use std::fmt::{Display, Write};
 use std::time::Duration;
 
@@ -9,7 +10,7 @@ use super::binding::{Accepts, BasicUser, Binding, Placement};
 use super::compile::Compiled;
 use super::egress::EgressMode;
 use super::files::{FileLimits, FilePath, FilePolicy, UnixSockets};
-use super::github::{GitHubBinding, WrittenPushRules};
+use super::github::{GitHubBinding, GitHubSite, Repositories, WrittenPushRules};
 use super::network::NetworkMode;
 use super::rule::{Action, Rule, Schemes};
 use super::source::{ClientAuth, CommandSource, HttpSource, OAuth2Source, OAuthGrant, SecretSource, SecretSpec};
@@ -250,7 +251,40 @@ fn of_source(source: &SecretSource) -> [Key; 4] {
             ];
             [("vault", Some(inline(keys))), ttl(&vault.ttl), NONE, NONE]
         }
+        SecretSource::GitHubApp(app) => {
+            let [host, owner, repositories, permissions] =
+                of_github_token(&app.site, &app.repositories, &app.permissions);
+            let client_id = ("client_id", Some(text(app.client_id.as_str())));
+            let private_key = ("private_key", Some(text(&app.private_key)));
+            let keys = [client_id, private_key, host, owner, repositories, permissions];
+            [("github_app", Some(inline(keys))), NONE, NONE, NONE]
+        }
+        SecretSource::GitHubScoped(scoped) => {
+            let [host, owner, repositories, permissions] =
+                of_github_token(&scoped.site, &scoped.repositories, &scoped.permissions);
+            let keys = [
+                ("client_id", Some(text(scoped.client_id.as_str()))),
+                ("client_secret", Some(text(&scoped.client_secret))),
+                ("user_token", Some(text(&scoped.user_token))),
+                host,
+                owner,
+                repositories,
+                permissions,
+            ];
+            [("github_scoped_token", Some(inline(keys))), NONE, NONE, NONE]
+        }
     }
+}
+
+fn of_github_token(site: &GitHubSite, repositories: &Repositories, permissions: &BTreeMap<String, String>) -> [Key; 4] {
+    let owner = repositories.names().is_none().then(|| text(repositories.owner()));
+    let permissions = permissions.iter().map(|(name, level)| (name.clone(), text(level))).collect();
+    [
+        ("host", (site.host() != GitHubSite::GITHUB).then(|| text(site.host()))),
+        ("owner", owner),
+        ("repositories", Some(repositories.names().map_or_else(|| text("all"), list))),
+        ("permissions", Some(Value::Table(permissions))),
+    ]
 }
 
 fn of_oauth2(oauth: &OAuth2Source) -> [Key; 8] {
@@ -413,6 +447,9 @@ path_prefix = "/"
 prefix = "bot"
 suffix = ".json"
 
+[secrets.APP]
+github_app = { client_id = "1", permissions = { contents = "write" }, private_key = "KEY", repositories = ["acme/lib", "acme/widget"] }
+
 [secrets.KEY]
 command = ["print", "it's"]
 placeholders = ["KEY"]
@@ -422,6 +459,9 @@ oauth2 = { audience = "a", auth = "post", client_id = "c", client_secret = "KEY"
 
 [secrets.MACHINE]
 oauth2 = { client_id = "c", client_secret = "KEY", grant = "client_credentials", token_url = "https://login.example.com/token" }
+
+[secrets.NARROWED]
+github_scoped_token = { client_id = "c", client_secret = "KEY", host = "ghes.test", owner = "acme", permissions = { contents = "read", issues = "write" }, repositories = "all", user_token = "LOGIN" }
 
 [secrets.PROXY]
 env = "PROXY"

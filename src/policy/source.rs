@@ -6,6 +6,8 @@ use std::time::Duration;
 
 use crate::types::Endpoint;
 
+use super::github::{AppInstallation, ScopedUserToken};
+
 /// Where a secret's value comes from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SecretSpec {
@@ -30,6 +32,10 @@ pub enum SecretSource {
     OAuth2(OAuth2Source),
     /// A field of a secret in HashiCorp Vault or OpenBao.
     Vault(VaultSource),
+    /// An installation access token of a GitHub App.
+    GitHubApp(AppInstallation),
+    /// A narrowed token of a user of a GitHub App.
+    GitHubScoped(ScopedUserToken),
 }
 
 /// The output of a program, which is run without a shell.
@@ -50,6 +56,11 @@ impl CommandSource {
     /// A command with nothing said of it but its words.
     pub fn new(argv: Vec<String>) -> Self {
         Self { argv, timeout: Self::TIMEOUT, ttl: None }
+    }
+
+    /// What the user's own `gh` is logged in with at a host, by the name of its pages.
+    pub fn gh_auth_token(host: &str) -> Self {
+        Self::new(["gh", "auth", "token", "--hostname", host].map(str::to_owned).to_vec())
     }
 }
 
@@ -132,6 +143,8 @@ impl SecretSource {
                 refresh_token.into_iter().chain(oauth.client_secret.as_deref()).collect()
             }
             Self::Vault(vault) => vec![vault.token.as_str()],
+            Self::GitHubApp(app) => vec![app.private_key.as_str()],
+            Self::GitHubScoped(scoped) => vec![scoped.user_token.as_str(), scoped.client_secret.as_str()],
         }
     }
 
@@ -141,7 +154,7 @@ impl SecretSource {
             Self::Env(_) | Self::File(_) => (false, None),
             Self::Command(command) => (true, command.ttl),
             Self::Http(http) => (true, http.ttl),
-            Self::OAuth2(_) => (true, None),
+            Self::OAuth2(_) | Self::GitHubApp(_) | Self::GitHubScoped(_) => (true, None),
             Self::Vault(vault) => (true, vault.ttl),
         };
         let bound = ttl.into_iter().chain(longest).min().map(|bound| bound.as_secs());
@@ -161,7 +174,7 @@ impl SecretSource {
     pub fn is_remote(&self) -> bool {
         match self {
             Self::Env(_) | Self::File(_) | Self::Command(_) => false,
-            Self::Http(_) | Self::OAuth2(_) | Self::Vault(_) => true,
+            Self::Http(_) | Self::OAuth2(_) | Self::Vault(_) | Self::GitHubApp(_) | Self::GitHubScoped(_) => true,
         }
     }
 }
@@ -175,6 +188,16 @@ impl fmt::Display for SecretSource {
             Self::Http(http) => write!(f, "{}", http.url),
             Self::OAuth2(oauth) => write!(f, "the token endpoint of {}", oauth.token_url),
             Self::Vault(vault) => write!(f, "the vault at {}", vault.url),
+            Self::GitHubApp(app) => {
+                write!(f, "the App {} at {}, for {}", app.client_id.as_str(), app.site.host(), app.repositories)
+            }
+            Self::GitHubScoped(scoped) => write!(
+                f,
+                "a user's token of the App {} at {}, narrowed to {}",
+                scoped.client_id.as_str(),
+                scoped.site.host(),
+                scoped.repositories
+            ),
         }
     }
 }

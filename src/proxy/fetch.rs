@@ -14,7 +14,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use zeroize::Zeroizing;
 
-use crate::credentials::fetch::{ANSWER_MAX, Answer, CALL_TIME, Call, Fetch, FetchError, Fetching};
+use crate::credentials::fetch::{Answer, CALL_TIME, Call, Fetch, FetchError, Fetching};
 use crate::dns::Resolver;
 use crate::tls::roots::{Alpn, UpstreamTls};
 use crate::types::{Authority, Endpoint};
@@ -99,10 +99,11 @@ where
     let (mut handle, driver) = builder.handshake(TokioIo::new(stream)).await.map_err(bad)?;
     // Ends when `handle` and the body are dropped.
     tokio::spawn(driver);
+    let longest = call.answer_max;
     let request = request(call, authority)?;
     let response = handle.send_request(request).await.map_err(bad)?;
     let (head, body) = response.into_parts();
-    Ok(Answer { status: head.status, body: read(body, authority).await? })
+    Ok(Answer { status: head.status, headers: head.headers, body: read(body, longest, authority).await? })
 }
 
 fn request(call: Call, authority: &Authority) -> Result<Request<Full<Bytes>>, FetchError> {
@@ -125,14 +126,14 @@ fn request(call: Call, authority: &Authority) -> Result<Request<Full<Bytes>>, Fe
     Ok(request)
 }
 
-async fn read(mut body: Incoming, authority: &Authority) -> Result<Zeroizing<Vec<u8>>, FetchError> {
+async fn read(mut body: Incoming, longest: usize, authority: &Authority) -> Result<Zeroizing<Vec<u8>>, FetchError> {
     // Of its longest size from the start: growing would leave copies behind.
-    let mut whole = Zeroizing::new(Vec::with_capacity(ANSWER_MAX));
+    let mut whole = Zeroizing::new(Vec::with_capacity(longest));
     while let Some(frame) = body.frame().await {
         let frame = frame.map_err(|_| FetchError::BadAnswer(authority.clone()))?;
         let Some(data) = frame.data_ref() else { continue };
-        if whole.len() + data.len() > ANSWER_MAX {
-            return Err(FetchError::TooLong(authority.clone()));
+        if whole.len() + data.len() > longest {
+            return Err(FetchError::TooLong { authority: authority.clone(), bytes: longest });
         }
         whole.extend_from_slice(data);
     }

@@ -27,7 +27,7 @@ cases![
 ];
 
 /// A run with a policy file outside of what the sandbox sees: `host` is permitted, and gets the secret `KEY`.
-fn run(host: &str, secrets: &str) -> Run {
+pub fn run(host: &str, secrets: &str) -> Run {
     let run = Run::new();
     let policy = run.outside().join("policy.toml");
     let text = format!(
@@ -40,7 +40,7 @@ fn run(host: &str, secrets: &str) -> Run {
 
 /// Runs it: the value is what the host gets, and stands nowhere in the output or the audit.
 #[track_caller]
-fn gives(run: Run, host: &str, value: &str) {
+pub fn gives(run: Run, host: &str, value: &str) {
     need("curl", "curl");
     let output = run.script(&format!("curl -sSf https://{host}/status/200; env")).run();
     output.expect_code(0);
@@ -149,7 +149,7 @@ fn what_nothing_uses_is_not_read() {
 }
 
 /// A file of the user's own, in a directory of its own outside of what the sandbox sees.
-fn private_file(run: &Run, text: &str) -> PathBuf {
+pub fn private_file(run: &Run, text: &str) -> PathBuf {
     let path = run.outside().join("private").join("token");
     fs::create_dir(path.parent().unwrap()).unwrap();
     fs::write(&path, text).unwrap();

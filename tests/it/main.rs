@@ -25,6 +25,7 @@ mod files_names;
 mod files_read;
 mod github;
 mod github_server;
+mod github_tokens;
 mod hello;
 mod hidden;
 mod http2;
@@ -111,6 +112,7 @@ const GROUPS: &[(&str, &[Case])] = &[
     ("secret", secret::CASES),
     ("canary", canary::CASES),
     ("issuers", issuers::CASES),
+    ("github_tokens", github_tokens::CASES),
     ("scrub", scrub::CASES),
     ("escape", escape::CASES),
     ("surroundings", surroundings::CASES),

@@ -233,6 +233,7 @@ fn behind_secrets(sources: &[(String, Supply)], place: &Place<'_>, rules: &Rules
         let source = match source {
             Supply::Read(source) => source,
             Supply::Http(_) | Supply::OAuth2(_) | Supply::Vault(_) => continue,
+            Supply::GitHubApp(_) | Supply::GitHubScoped(_) => continue,
         };
         match &**source {
             Source::Env(_) => {}

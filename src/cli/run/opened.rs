@@ -139,6 +139,8 @@ impl Opener {
             SecretSource::Http(source) => Supply::Http(source.clone()),
             SecretSource::OAuth2(source) => Supply::OAuth2(source.clone()),
             SecretSource::Vault(source) => Supply::Vault(source.clone()),
+            SecretSource::GitHubApp(source) => Supply::GitHubApp(source.clone()),
+            SecretSource::GitHubScoped(source) => Supply::GitHubScoped(source.clone()),
         })
     }
 

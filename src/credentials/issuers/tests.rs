@@ -2,6 +2,7 @@ use std::collections::VecDeque;
 use std::sync::Mutex;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use http::header::{HeaderMap, HeaderName};
 use zeroize::Zeroizing;
 
 use super::*;
@@ -18,14 +19,21 @@ pub fn at(seconds: u64) -> SystemTime {
 /// Gives answers in their order, and keeps what it was asked: method, URL, headers as lines, body.
 #[derive(Default)]
 pub struct Script {
-    answers: Mutex<VecDeque<(u16, String)>>,
+    answers: Mutex<VecDeque<(u16, HeaderMap, String)>>,
     asked: Mutex<Vec<[String; 4]>>,
 }
 
 impl Script {
     pub fn new(answers: &[(u16, &str)]) -> Arc<Self> {
-        let answers = answers.iter().map(|(status, body)| (*status, (*body).to_owned())).collect();
-        Arc::new(Self { answers: Mutex::new(answers), asked: Mutex::default() })
+        let script = Arc::new(Self::default());
+        answers.iter().for_each(|(status, body)| script.then(*status, &[], body));
+        script
+    }
+
+    /// One more answer, with headers.
+    pub fn then(&self, status: u16, headers: &[(&'static str, &str)], body: &str) {
+        let headers = headers.iter().map(|(name, value)| (HeaderName::from_static(name), value.parse().unwrap()));
+        self.answers.lock().unwrap().push_back((status, headers.collect(), body.to_owned()));
     }
 
     pub fn asked(&self) -> Vec<[String; 4]> {
@@ -47,8 +55,9 @@ impl Fetch for Script {
         Box::pin(async move {
             // Lets others come between, as a real call does.
             tokio::task::yield_now().await;
-            let (status, body) = answer.ok_or(unreachable)?;
-            Ok(Answer { status: StatusCode::from_u16(status).unwrap(), body: Zeroizing::new(body.into_bytes()) })
+            let (status, headers, body) = answer.ok_or(unreachable)?;
+            let status = StatusCode::from_u16(status).unwrap();
+            Ok(Answer { status, headers, body: Zeroizing::new(body.into_bytes()) })
         })
     }
 }

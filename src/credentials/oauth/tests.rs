@@ -88,7 +88,17 @@ async fn what_a_token_endpoint_says_is_read_as_the_rfc_has_it() {
             r#"{"error":"invalid_client"}"#,
             "login.test refused with invalid_client: check client_id, the secret that client_secret names, and auth (basic or post)",
         ),
-        (200, r#"{"error":"bad_refresh_token"}"#, "login.test refused with bad_refresh_token"),
+        (
+            200,
+            r#"{"error":"bad_refresh_token","error_description":"canary","error_uri":"canary"}"#,
+            "login.test refused with bad_refresh_token: the refresh token has ended, was revoked, or was used before; log in anew",
+        ),
+        (
+            200,
+            r#"{"error":"incorrect_client_credentials"}"#,
+            "login.test refused with incorrect_client_credentials: check client_id, and the secret that client_secret names",
+        ),
+        (200, r#"{"error":"unsupported"}"#, "login.test refused with unsupported"),
         (400, r#"{"error":"canary-2"}"#, "login.test refused with an error of its own"),
         (500, "canary", "login.test answered with status 500"),
         (

@@ -3,9 +3,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use tokio::time::{Instant, advance, sleep};
 use zeroize::Zeroizing;
 
+use super::super::github::GitHubError;
 use super::super::issue::{Issued, Issuing};
 use super::super::source::SourceError;
 use super::*;
+use crate::types::Authority;
 
 /// The paused clock of the runtime, with a date.
 fn paused() -> Clock {
@@ -25,6 +27,8 @@ enum Answer {
     Slow(u64, u64),
     /// Gives the value `same`, which lives so many seconds.
     Same(u64),
+    /// Wants not to be asked for so many seconds.
+    Limited(u64),
 }
 
 /// Gives the values `value-1`, `value-2` and so on.
@@ -41,6 +45,10 @@ impl Issuer for Scripted {
             let answer = *self.answer.lock().unwrap();
             let life = match answer {
                 Answer::Fails => return Err(SourceError::EnvMissing("GONE".to_owned()).into()),
+                Answer::Limited(wait) => {
+                    let from = Authority::parse("limited.test", 443).unwrap();
+                    return Err(IssueError::GitHub { from, error: GitHubError::Limited(Duration::from_secs(wait)) });
+                }
                 Answer::Life(life) | Answer::Same(life) => Some(life),
                 Answer::Endless => None,
                 Answer::Slow(wait, life) => {
@@ -291,4 +299,22 @@ async fn a_renewal_that_fails_is_none() {
     let rig = Rig::start(Answer::Endless).await;
     *rig.answer.lock().unwrap() = Answer::Fails;
     assert!(!rig.keeper.renewed(&rig.keeper.value().await.unwrap()).await);
+}
+
+#[tokio::test(start_paused = true)]
+async fn whoever_says_how_long_to_wait_is_not_asked_before() {
+    let rig = Rig::start(Answer::Life(2000)).await;
+    rig.answers(Answer::Limited(900));
+    // Due 300 to 330 seconds before the end.
+    rig.pass(1701).await;
+    assert_eq!((rig.asked(), rig.gets().await), (2, value(1)));
+    // Neither the end of the value nor a refusal is a reason.
+    let live = rig.keeper.value().await.unwrap();
+    rig.keeper.refused(&live);
+    rig.pass(850).await;
+    assert_eq!(rig.asked(), 2);
+    assert!(rig.gets().await.unwrap_err().contains("is not asked again for 900 seconds"));
+    rig.answers(Answer::Life(2000));
+    rig.pass(60).await;
+    assert_eq!((rig.asked(), rig.gets().await), (3, value(3)));
 }

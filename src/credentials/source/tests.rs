@@ -216,7 +216,10 @@ fn not_json() -> &'static str {
 fn a_program_that_is_not_there_is_named_without_its_arguments() {
     let argv = ["/nonexistent/program", "canary"].map(str::to_owned).to_vec();
     let text = refused(read(&Source::Command(CommandSource::new(argv))));
-    assert_eq!(text, "cannot run /nonexistent/program: No such file or directory (os error 2)");
+    assert_eq!(
+        text,
+        "cannot run /nonexistent/program: there is no such program, or not the one that its first line names; install it, or name another"
+    );
     assert_eq!(
         refused(read(&Source::Command(CommandSource::new(Vec::new())))),
         "the command is empty; it needs a program and its arguments"

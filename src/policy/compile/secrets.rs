@@ -77,6 +77,7 @@ fn bad_source(source: &SecretSource) -> Option<(String, &'static str)> {
         }
         SecretSource::Env(_) | SecretSource::File(_) | SecretSource::Command(_) => None,
         SecretSource::Http(_) | SecretSource::OAuth2(_) | SecretSource::Vault(_) => None,
+        SecretSource::GitHubApp(_) | SecretSource::GitHubScoped(_) => None,
     }
 }
 

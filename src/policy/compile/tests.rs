@@ -41,6 +41,7 @@ macro_rules! mistakes {
 
 mod cases;
 mod github;
+mod github_tokens;
 mod placements;
 mod rules;
 mod secrets;
@@ -96,9 +97,9 @@ mistakes! {
     undeclared_secret: "[[header_bindings]]\nhost = \"a.test\"\nheader = \"X\"\nsecret_name = \"K\"" => [
         "dir/p.toml:4:15: the secret \"K\" is not declared\n  hint: add [secrets.K] to the file, or --secret K=env:K"];
     secret_without_source: "[secrets.K]" => [
-        "dir/p.toml:1:10: the secret `K` has no source\n  hint: give one of env = \"VAR\", file = \"PATH\", command = [\"PROGRAM\", \"ARG\"], http = \"https://…\", oauth2 = {…} or vault = {…}"];
+        "dir/p.toml:1:10: the secret `K` has no source\n  hint: give one of env = \"VAR\", file = \"PATH\", command = [\"PROGRAM\", \"ARG\"], http = \"https://…\", oauth2 = {…}, vault = {…}, github_app = {…} or github_scoped_token = {…}"];
     secret_with_two_sources: "[secrets.K]\nenv = \"K\"\nfile = \"k\"" => [
-        "dir/p.toml:1:10: the secret `K` has more than one source\n  hint: give one of env = \"VAR\", file = \"PATH\", command = [\"PROGRAM\", \"ARG\"], http = \"https://…\", oauth2 = {…} or vault = {…}"];
+        "dir/p.toml:1:10: the secret `K` has more than one source\n  hint: give one of env = \"VAR\", file = \"PATH\", command = [\"PROGRAM\", \"ARG\"], http = \"https://…\", oauth2 = {…}, vault = {…}, github_app = {…} or github_scoped_token = {…}"];
     secret_from_store: "[secrets.K]\nstore = \"k\"" => [
         "dir/p.toml:2:1: `secrets.K.store` is not supported by this version\n  hint: take it out; a policy is never followed in part"];
     secret_with_bad_name: "[secrets.\"a b\"]\nenv = \"K\"" => [

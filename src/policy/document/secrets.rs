@@ -22,14 +22,16 @@ pub(in super::super) struct RawSecret {
     pub(in super::super) needs: Vec<At<String>>,
 }
 
-const FORM: &str = "give one of env = \"VAR\", file = \"PATH\", command = [\"PROGRAM\", \"ARG\"], http = \"https://…\", oauth2 = {…} or vault = {…}";
-const KEYS: [&str; 11] = [
+const FORM: &str = "give one of env = \"VAR\", file = \"PATH\", command = [\"PROGRAM\", \"ARG\"], http = \"https://…\", oauth2 = {…}, vault = {…}, github_app = {…} or github_scoped_token = {…}";
+const KEYS: [&str; 13] = [
     "env",
     "file",
     "command",
     "http",
     "oauth2",
     "vault",
+    "github_app",
+    "github_scoped_token",
     "placeholders",
     "timeout_seconds",
     "ttl_seconds",
@@ -80,6 +82,8 @@ impl Reader<'_> {
                 "http" => sources.push(self.http(value, &beside)),
                 "oauth2" => sources.push(self.oauth2(value, &mut needs)),
                 "vault" => sources.push(self.vault(value, &beside, &mut needs)),
+                "github_app" => sources.push(self.github_app(value, &mut needs)),
+                "github_scoped_token" => sources.push(self.github_scoped(value, &mut needs)),
                 "placeholders" => {
                     let variables =
                         self.strings(value, "placeholders", "without it the sandbox has nothing in its place");

@@ -39,6 +39,18 @@ impl Issuer {
     /// Listens on `address` for TLS, with a certificate for whatever name is asked. `answer` gets the number of the request, from
     /// 0, and the request.
     pub fn start(address: &str, answer: impl Fn(usize, &Asked) -> Reply + Send + Sync + 'static) -> Self {
+        Self::serve(address, move |number, asked| {
+            let (status, body) = answer(number, asked);
+            let mut response = Response::builder().status(status);
+            if (300..400).contains(&status) {
+                response = response.header("location", &body);
+            }
+            response.body(body).unwrap()
+        })
+    }
+
+    /// The same with whole responses.
+    pub fn serve(address: &str, answer: impl Fn(usize, &Asked) -> Response<String> + Send + Sync + 'static) -> Self {
         let issuer = Self { asked: Arc::default() };
         let (asked, address) = (issuer.asked.clone(), address.parse::<SocketAddr>().unwrap());
         let answer = Arc::new(answer);
@@ -68,7 +80,7 @@ impl Issuer {
 async fn respond(
     request: Request<Incoming>,
     asked: &Mutex<Vec<Asked>>,
-    answer: &(impl Fn(usize, &Asked) -> Reply + ?Sized),
+    answer: &(impl Fn(usize, &Asked) -> Response<String> + ?Sized),
 ) -> Result<Response<Full<Bytes>>, Infallible> {
     let (head, body) = request.into_parts();
     let body = body.collect().await.map(|body| body.to_bytes()).unwrap_or_default();
@@ -82,10 +94,5 @@ async fn respond(
         asked.push(got.clone());
         asked.len() - 1
     };
-    let (status, body) = answer(number, &got);
-    let mut response = Response::builder().status(status);
-    if (300..400).contains(&status) {
-        response = response.header("location", &body);
-    }
-    Ok(response.body(Full::from(body)).unwrap())
+    Ok(answer(number, &got).map(Full::from))
 }

@@ -5,6 +5,7 @@ pub mod coding;
 pub mod dns;
 pub mod git;
 pub mod github;
+pub mod github_app;
 pub mod https;
 pub mod issuer;
 pub mod mirror;
