@@ -4,14 +4,22 @@ use std::hint::black_box;
 use std::sync::Arc;
 
 use criterion::{Criterion, criterion_group, criterion_main};
-use sandbox_proxy::policy::github::{
-    GitHubHost, Listed, Options, RepoName, Repository, Request, Scope, judge,
-};
+use sandbox_proxy::policy::github::{GitHubHost, Listed, Options, RepoName, Repository, Request, Scope, judge};
 
 fn routes(c: &mut Criterion) {
     let name = RepoName::parse("acme/widget").expect("a name");
     let (node_id, default_branch) = ("R_1".to_owned(), "main".to_owned());
-    let known = Listed { all: false, repositories: vec![Arc::new(Repository { name, id: 1001, node_id, owner_id: 1, default_branch, parent_id: None })] };
+    let known = Listed {
+        all: false,
+        repositories: vec![Arc::new(Repository {
+            name,
+            id: 1001,
+            node_id,
+            owner_id: 1,
+            default_branch,
+            parent_id: None,
+        })],
+    };
     let options = Options::default();
     let scope = Scope { host: GitHubHost::Public, all: false, write: true, options, user_token: false };
     for (what, host, target, allowed) in [

@@ -11,7 +11,10 @@ use sandbox_proxy::policy::github::{Listed, RepoName, Repository};
 fn judge(c: &mut Criterion) {
     let name = RepoName::parse("acme/widget").expect("a name");
     let (node_id, default_branch) = ("R_1".to_owned(), "main".to_owned());
-    let known = Listed { all: false, repositories: vec![Arc::new(Repository { name, id: 1, node_id, owner_id: 1, default_branch, parent_id: None })] };
+    let known = Listed {
+        all: false,
+        repositories: vec![Arc::new(Repository { name, id: 1, node_id, owner_id: 1, default_branch, parent_id: None })],
+    };
     let rules = Rules { web_host: "github.com".to_owned(), ..Rules::default() };
     let recorded = include_str!("../src/policy/github/graphql/tests/recorded.jsonl");
     for command in

@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use aws_lc_rs::digest::{SHA256, digest};
+use tokio::sync::Semaphore;
 
 use crate::policy::github::{Known, Membership, NodeOwner, OutOfScope, RepoName, Repository};
 
@@ -33,6 +34,9 @@ const NAMES: usize = 4096;
 const CAPABILITY: Duration = Duration::from_secs(15 * 60);
 const CAPABILITY_MAX: Duration = Duration::from_secs(60 * 60);
 
+/// Packs of pushes that are kept at a time in one sandbox; further ones wait.
+const PACKS: usize = 2;
+
 /// The records of one binding in one sandbox.
 pub struct Records {
     all: bool,
@@ -42,6 +46,7 @@ pub struct Records {
     state: Mutex<State>,
     /// Whoever holds it looks names up.
     turn: tokio::sync::Mutex<()>,
+    packs: Semaphore,
 }
 
 struct State {
@@ -108,7 +113,15 @@ impl Records {
             capabilities: Cache::new(CAPABILITIES),
         };
         let (all, listed) = (listed.is_none(), listed.unwrap_or_default());
-        Self { all, listed, calls, clock, state: Mutex::new(state), turn: tokio::sync::Mutex::new(()) }
+        Self {
+            all,
+            listed,
+            calls,
+            clock,
+            state: Mutex::new(state),
+            turn: tokio::sync::Mutex::new(()),
+            packs: Semaphore::new(PACKS),
+        }
     }
 
     /// Looks up what the listed names lead to, where that is not known or was not looked at for ten minutes. Others wait. A name that
@@ -156,6 +169,11 @@ impl Records {
     /// Who makes look-ups.
     pub fn calls(&self) -> &Calls {
         &self.calls
+    }
+
+    /// Whoever keeps the pack of a push holds one of these.
+    pub fn packs(&self) -> &Semaphore {
+        &self.packs
     }
 
     /// Remembers what node ids belong to.

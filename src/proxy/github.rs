@@ -15,7 +15,7 @@ use http::header::{
     HeaderMap, HeaderName, HeaderValue,
 };
 use http::request::Parts;
-use http::{Request, Response, StatusCode};
+use http::{Method, Request, Response, StatusCode};
 
 use crate::credentials::Records;
 use crate::policy::github::body::lfs_batch;
@@ -30,6 +30,7 @@ use crate::policy::{Placement, Policy};
 use super::Connection;
 use super::authorize::Permitted;
 use super::body::ProxyBody;
+use super::headers;
 use super::held::Held;
 use super::refusal::Refusal;
 
@@ -68,7 +69,7 @@ pub struct Scoped<R> {
 /// What comes of a request.
 pub enum Outcome {
     /// It goes on; the plan is for what a GitHub binding judges.
-    Pass(Box<Scoped<Request<Held>>>, Option<Box<AnswerPlan>>),
+    Pass(Scoped<Request<Held>>, Option<Box<AnswerPlan>>),
     /// It is answered here, and nobody is asked.
     Here(Response<ProxyBody>),
 }
@@ -101,7 +102,7 @@ pub async fn scope(
 ) -> Result<Outcome, Refusal> {
     let Some((index, binding)) = policy.github(&connection.destination) else {
         let (request, bindings) = permitted.into_parts();
-        return Ok(Outcome::Pass(Box::new(Scoped { request, bindings }), None));
+        return Ok(Outcome::Pass(Scoped { request, bindings }, None));
     };
     let (request, bindings) = permitted.into_parts();
     let (head, body) = request.into_parts();
@@ -150,16 +151,22 @@ fn asked(scope: &Scope, host: &str, path: &str) -> Asked {
 
 impl Judge<'_> {
     async fn judge(&self, mut head: Parts, mut body: Held, bindings: &[usize]) -> Result<Outcome, Refusal> {
-        NOT_SENT.iter().for_each(|name| drop(head.headers.remove(name)));
-        strip_forwarded(&mut head.headers);
+        if headers::websocket_upgrade(&head.headers) {
+            let what = "no WebSocket is opened to GitHub from this sandbox";
+            return Err(self.refuse(OutOfScope::new(Code::NotAllowed, what)));
+        }
+        clean(&mut head.headers);
+        if let Some(name) = unclear(&head.headers) {
+            return Err(self.malformed(&format!("send one {name}, in ASCII")));
+        }
         let target = head.uri.path_and_query().map_or("/", |target| target.as_str()).to_owned();
         let route = self.route(&head, &body, &target).map_err(|denial| self.refuse(denial))?;
         let mut plan = AnswerPlan::new(self.records, self.binding, self.asked);
-        plan.reads(&route);
+        plan.reads(&route, &head.headers);
         match &route.action {
             Action::Forward | Action::Git(Git::AdvertiseFetch | Git::AdvertisePush | Git::Fetch) => {}
             Action::Capability => self.capability(&target, head.method.as_str())?,
-            Action::Local(answer) => return Ok(Outcome::Here(self.answer_here(*answer))),
+            Action::Local(answer) => return Ok(Outcome::Here(self.answer_here(*answer, &head.method))),
             Action::Body(check) => {
                 let bytes = self.read_whole(&mut head.headers, &mut body).await?;
                 let changes = check.check(bytes, &**self.records).map_err(|denial| self.refuse(denial))?;
@@ -180,12 +187,13 @@ impl Judge<'_> {
             head.headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
         }
         let bindings = self.credential(route.credential, bindings)?;
-        if bindings.is_empty() && !matches!(route.action, Action::Capability) {
+        // What LFS says of its storage may hold an authorization of its own.
+        if route.credential == CredentialForm::None && !matches!(route.action, Action::Capability) {
             head.headers.remove(AUTHORIZATION);
         }
         plan.keep(&head, &body, &bindings);
         let request = Request::from_parts(head, body);
-        Ok(Outcome::Pass(Box::new(Scoped { request, bindings }), Some(Box::new(plan))))
+        Ok(Outcome::Pass(Scoped { request, bindings }, Some(Box::new(plan))))
     }
 
     fn refuse(&self, denial: OutOfScope) -> Refusal {
@@ -260,9 +268,10 @@ impl Judge<'_> {
         self.refuse(OutOfScope::new(Code::Malformed, format!("this request cannot be judged: {what}")))
     }
 
-    fn answer_here(&self, answer: LocalAnswer) -> Response<ProxyBody> {
+    fn answer_here(&self, answer: LocalAnswer, method: &Method) -> Response<ProxyBody> {
         let known = self.records.repositories();
         let (status, body) = answer.make("app[bot]", known.iter().map(|repository| &**repository));
+        let body = body.filter(|_| method != Method::HEAD);
         let mut response = Response::new(body.map_or_else(ProxyBody::empty, |body| ProxyBody::full(Bytes::from(body))));
         *response.status_mut() = StatusCode::from_u16(status).unwrap_or(StatusCode::OK);
         let json = HeaderValue::from_static("application/json; charset=utf-8");
@@ -271,11 +280,24 @@ impl Judge<'_> {
     }
 }
 
-/// `X-Forwarded-…`, all of them.
-fn strip_forwarded(headers: &mut HeaderMap) {
-    let named: Vec<HeaderName> =
-        headers.keys().filter(|name| name.as_str().starts_with("x-forwarded-")).cloned().collect();
-    named.iter().for_each(|name| drop(headers.remove(name)));
+/// Takes out what is not judged and could change what is: one hop's fields (`Connection` may name any other), those of [`NOT_SENT`],
+/// `X-Forwarded-…`, and names with a `_`, which some servers take for the same with a `-`.
+fn clean(headers: &mut HeaderMap) {
+    headers::strip_hop_by_hop(headers);
+    NOT_SENT.iter().for_each(|name| drop(headers.remove(name)));
+    let is_other = |name: &&HeaderName| name.as_str().starts_with("x-forwarded-") || name.as_str().contains('_');
+    let others: Vec<HeaderName> = headers.keys().filter(is_other).cloned().collect();
+    others.iter().for_each(|name| drop(headers.remove(name)));
+}
+
+/// A header that decides how a body is read, and that two readers may read in two ways.
+fn unclear(headers: &HeaderMap) -> Option<&'static str> {
+    let is_unclear = |name: &HeaderName| {
+        let mut values = headers.get_all(name).iter();
+        values.next().is_some_and(|value| value.to_str().is_err()) || values.next().is_some()
+    };
+    let names = [(CONTENT_TYPE, "Content-Type"), (CONTENT_ENCODING, "Content-Encoding")];
+    names.into_iter().find(|(name, _)| is_unclear(name)).map(|(_, shown)| shown)
 }
 
 /// Puts another body in place of one that was read.
@@ -283,4 +305,44 @@ fn replace_body(headers: &mut HeaderMap, body: &mut Held, bytes: Bytes) {
     headers.remove(CONTENT_ENCODING);
     headers.insert(CONTENT_LENGTH, HeaderValue::from(bytes.len()));
     body.replace(bytes);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn map(fields: &[(&'static str, &'static str)]) -> HeaderMap {
+        fields.iter().map(|&(name, value)| (HeaderName::from_static(name), HeaderValue::from_static(value))).collect()
+    }
+
+    #[test]
+    fn what_could_change_the_judged_is_taken_out_first() {
+        let mut headers = map(&[
+            ("connection", "content-type, x-kept"),
+            ("content-type", "application/x-www-form-urlencoded"),
+            ("x-http-method-override", "DELETE"),
+            ("x_http_method_override", "DELETE"),
+            ("content_type", "application/json"),
+            ("x-forwarded-host", "other.test"),
+            ("sudo", "root"),
+            ("accept", "*/*"),
+        ]);
+        clean(&mut headers);
+        assert_eq!(headers, map(&[("accept", "*/*")]));
+    }
+
+    #[test]
+    fn a_header_that_can_be_read_in_two_ways_is_unclear() {
+        let json = ("content-type", "application/json");
+        assert_eq!(unclear(&map(&[json, ("accept", "a"), ("content-encoding", "gzip")])), None);
+        let mut two = map(&[json]);
+        two.append(CONTENT_TYPE, HeaderValue::from_static("application/x-www-form-urlencoded"));
+        assert_eq!(unclear(&two), Some("Content-Type"));
+        let mut not_ascii = map(&[]);
+        not_ascii.insert(CONTENT_TYPE, HeaderValue::from_bytes(b"application/json; x=\xff").unwrap());
+        assert_eq!(unclear(&not_ascii), Some("Content-Type"));
+        let mut coded = map(&[("content-encoding", "identity")]);
+        coded.append(CONTENT_ENCODING, HeaderValue::from_static("gzip"));
+        assert_eq!(unclear(&coded), Some("Content-Encoding"));
+    }
 }

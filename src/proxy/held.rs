@@ -89,6 +89,14 @@ impl Held {
         Ok(&self.beginning)
     }
 
+    /// Reads on to twice as much as somebody has seen of it. However small its frames are, it is copied some twenty times at most.
+    ///
+    /// # Errors
+    /// The peer breaks off.
+    pub async fn read_more(&mut self, seen: usize) -> Result<&Bytes, hyper::Error> {
+        self.read((2 * seen).max(seen + 1)).await
+    }
+
     /// All of it, where its hash has to be known before it goes on.
     ///
     /// # Errors

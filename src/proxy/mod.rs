@@ -185,7 +185,7 @@ async fn pass(
     };
     row.event().rule = Some(permitted.grant().clone());
     let (scoped, mut plan) = match github::scope(connection, &policy, permitted).await? {
-        Outcome::Pass(scoped, plan) => (*scoped, plan),
+        Outcome::Pass(scoped, plan) => (scoped, plan),
         Outcome::Here(response) => return Ok(Answered::Here(response)),
     };
     let names = scoped.bindings().iter().flat_map(|&at| policy.bindings()[at].secrets());

@@ -58,14 +58,12 @@ pub enum LookUpError {
 }
 
 impl LookUpError {
-    /// The refusal of a request that needs to know about a repository.
-    pub fn about(&self, name: &RepoName) -> OutOfScope {
-        OutOfScope::new(Code::Unresolved, format!("the repository {name} cannot be looked up: {self}"))
-    }
-
-    /// The refusal of a request that needs to know something else.
+    /// The refusal of a request that needs to know it. Why it is not known is the operator's to read, and no sandbox's.
     pub fn refusal(&self) -> OutOfScope {
-        OutOfScope::new(Code::Unresolved, format!("what this request is about cannot be looked up: {self}"))
+        tracing::warn!("what a request to GitHub is about cannot be looked up: {self}");
+        let what = "what this request is about could not be looked up: it is not there, the proxy's token does not reach it, or GitHub \
+                    does not answer";
+        OutOfScope::new(Code::Unresolved, what)
     }
 }
 

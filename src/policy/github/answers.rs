@@ -23,24 +23,42 @@ pub struct Api<'a> {
     pub web: &'a str,
 }
 
-/// Ids that one answer teaches at most.
+/// Entries of an answer's lists that are looked at, at most.
 const MOST: usize = 2000;
 
-/// Reads what an answer about a repository says of ids. Only what carries a URL of that repository counts as its own.
+/// Where answers have their lists, if they are no list themselves.
+const LISTS: [&str; 10] = [
+    "artifacts",
+    "assets",
+    "check_runs",
+    "check_suites",
+    "items",
+    "jobs",
+    "labels",
+    "statuses",
+    "workflow_runs",
+    "workflows",
+];
+
+/// Whether the media types that a request accepts (`Accept`, RFC 9110 section 12.5.1) are for GitHub's own description of what it asks
+/// for, and for no other form of it: raw, a file, a diff, with texts as HTML.
+pub fn is_description(accepted: &str) -> bool {
+    accepted.split(',').map(|kind| kind.split(';').next().unwrap_or(kind).trim()).all(|kind| {
+        let of_github =
+            kind.strip_prefix("application/vnd.github.").map(|form| form.strip_suffix("+json").unwrap_or(form));
+        matches!(kind, "" | "*/*" | "application/*" | "application/json" | "application/vnd.github+json")
+            || of_github.is_some_and(|form| form == "v3" || form.ends_with("-preview") && !form.contains('.'))
+    })
+}
+
+/// Reads what an answer about a repository says of ids: those of what is asked for, or of the entries of a list. Nothing deeper is
+/// looked at, since a deployment's payload, say, is whatever somebody wrote. Only what carries a URL of that repository counts as its own.
 pub fn learn(answer: &Value, name: &RepoName, id: u64, api: &Api<'_>) -> Learned {
     let mut learned = Learned::default();
-    let mut open = vec![answer];
-    while let Some(value) = open.pop() {
-        if learned.nodes.len() >= MOST || learned.issues.len() >= MOST {
-            break;
-        }
-        match value {
-            Value::Array(entries) => open.extend(entries),
-            Value::Object(fields) => {
-                learn_object(fields, (name, id), api, &mut learned);
-                open.extend(fields.values());
-            }
-            Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+    let lists = LISTS.iter().filter_map(|key| answer.get(key)?.as_array()).chain(answer.as_array());
+    for value in std::iter::once(answer).chain(lists.flatten().take(MOST)) {
+        if let Value::Object(fields) = value {
+            learn_object(fields, (name, id), api, &mut learned);
         }
     }
     learned
@@ -133,19 +151,60 @@ mod tests {
     fn ids_belong_to_whom_their_urls_name() {
         let answer = json!([{
             "url": "https://api.github.com/repos/Acme/Widget/issues/5", "id": 55, "node_id": "I_5", "number": 5,
-            "user": { "url": "https://api.github.com/users/kim", "node_id": "U_1", "id": 9 },
-            "labels": [{ "url": "https://api.github.com/repos/acme/widget/labels/bug", "node_id": "LA_1", "id": 3 }],
-            "pull_request": { "url": "https://api.github.com/repos/acme/widget/pulls/5" },
-            "source": { "url": "https://api.github.com/repos/other/secret/issues/1", "id": 77, "node_id": "I_77" },
-            "comment": { "url": "https://evil.test/repos/acme/widget/issues/9", "id": 66, "node_id": "I_66" },
-            "nothing": { "node_id": "I_0", "id": 1 },
-        }]);
-        let mut learned = learn(&answer, &widget(), 1001, &API);
-        learned.nodes.sort_by(|(a, _), (b, _)| a.cmp(b));
+        },
+            { "url": "https://api.github.com/users/kim", "node_id": "U_1", "id": 9 },
+            { "url": "https://api.github.com/repos/other/secret/issues/1", "id": 77, "node_id": "I_77" },
+            { "url": "https://evil.test/repos/acme/widget/issues/9", "id": 66, "node_id": "I_66" },
+            { "node_id": "I_0", "id": 1 },
+        ]);
+        let learned = learn(&answer, &widget(), 1001, &API);
         let own = NodeOwner::Repository(1001);
-        let wanted = [("I_5", own), ("I_77", NodeOwner::Foreign), ("LA_1", own), ("U_1", NodeOwner::Account)];
+        let wanted = [("I_5", own), ("U_1", NodeOwner::Account), ("I_77", NodeOwner::Foreign)];
         assert_eq!(learned.nodes, wanted.map(|(id, owner)| (id.to_owned(), owner)));
         assert_eq!(learned.issues, [55]);
+        let listed = json!({ "items": answer, "total_count": 5 });
+        assert_eq!(learn(&listed, &widget(), 1001, &API).nodes.len(), 3);
+    }
+
+    #[test]
+    fn what_somebody_wrote_teaches_nothing() {
+        let forged =
+            json!({ "url": "https://api.github.com/repos/acme/widget/issues/9", "id": 99, "node_id": "I_foreign" });
+        let deployment = json!({
+            "url": "https://api.github.com/repos/acme/widget/deployments/1", "id": 1, "node_id": "DE_1",
+            "payload": { "items": [forged], "labels": forged, "deep": [[forged]] }, "items": { "items": [forged] }, "entries": [forged],
+        });
+        for answer in [json!([deployment]), deployment] {
+            let learned = learn(&answer, &widget(), 1001, &API);
+            assert_eq!(learned.nodes, [("DE_1".to_owned(), NodeOwner::Repository(1001))]);
+            assert!(learned.issues.is_empty());
+        }
+    }
+
+    #[test]
+    fn descriptions_are_asked_for_by_these_types() {
+        for accepted in [
+            "",
+            "*/*",
+            "application/json; charset=utf-8, application/*",
+            "application/vnd.github+json",
+            "application/vnd.github.v3+json",
+            "application/vnd.github.merge-info-preview+json, application/vnd.github.nebula-preview",
+        ] {
+            assert!(is_description(accepted), "{accepted}");
+        }
+        for accepted in [
+            "application/octet-stream",
+            "application/vnd.github.raw+json",
+            "application/vnd.github.v3.raw",
+            "application/vnd.github.v3.diff",
+            "application/vnd.github.full+json",
+            "application/vnd.github.x-preview.raw",
+            "*/*, application/vnd.github.raw",
+            "text/plain",
+        ] {
+            assert!(!is_description(accepted), "{accepted}");
+        }
     }
 
     #[test]

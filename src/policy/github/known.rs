@@ -60,7 +60,9 @@ impl Membership {
             Self::Any | Self::Not => (Code::RepoNotAllowed, format!("this sandbox may not use the repository {name}")),
             Self::Changed => (
                 Code::RepoIdentityChanged,
-                format!("{name} is not the repository any more that it was when the sandbox started, or has another owner"),
+                format!(
+                    "{name} is not the repository any more that it was when the sandbox started, or has another owner"
+                ),
             ),
             Self::Unresolved => return Err(Self::unresolved(name)),
         };

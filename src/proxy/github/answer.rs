@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use http::header::{
-    CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, ETAG, HeaderMap, LOCATION, SET_COOKIE, TRANSFER_ENCODING,
+    ACCEPT, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, ETAG, HeaderMap, HeaderValue, LOCATION, SET_COOKIE,
+    TRANSFER_ENCODING,
 };
 use http::request::Parts;
 use http::{Method, Request, Response, StatusCode, Uri};
@@ -65,16 +66,18 @@ impl AnswerPlan {
         Self { records, rest, web, asked, reading: Reading::Nothing, repository: None, no_thin, again: None }
     }
 
-    /// Reads what the row of the tables says.
-    pub(super) fn reads(&mut self, route: &Route) {
+    /// Reads what the row of the tables says, in the form that is asked for with these headers.
+    pub(super) fn reads(&mut self, route: &Route, headers: &HeaderMap) {
         self.repository = match &route.repository {
             Some(Subject::Pinned(repository)) => Some(Arc::clone(repository)),
             Some(Subject::Name(_) | Subject::Id(_)) | None => None,
         };
+        let is_description = |accepted: &HeaderValue| accepted.to_str().is_ok_and(answers::is_description);
         self.reading = match (route.answer, &route.action) {
             (_, Action::Git(Git::AdvertisePush)) => Reading::Advertisement,
             (Answer::Plain | Answer::Redirect, _) => Reading::Nothing,
-            (Answer::Learn, _) => Reading::Ids,
+            (Answer::Learn, _) if headers.get_all(ACCEPT).iter().all(is_description) => Reading::Ids,
+            (Answer::Learn, _) => Reading::Nothing,
             (Answer::Reduce, _) => Reading::Foreign,
             (Answer::LfsBatch, _) => Reading::LfsBatch,
         };
@@ -147,7 +150,7 @@ impl AnswerPlan {
     /// All of a JSON answer, where it is one that can be read.
     async fn json(&self, response: &mut Response<Held>) -> Option<Value> {
         let kind = response.headers().get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
-        let is_json = kind.split(';').next().is_some_and(|kind| kind.trim().ends_with("json"));
+        let is_json = kind.split(';').next().is_some_and(|kind| kind.trim().eq_ignore_ascii_case("application/json"));
         if !is_json || response.headers().contains_key(CONTENT_ENCODING) {
             return None;
         }
@@ -222,7 +225,7 @@ impl AnswerPlan {
                     Membership::Is(repository) => NodeOwner::Repository(repository.id),
                     Membership::Any | Membership::Not | Membership::Changed | Membership::Unresolved => {
                         return None;
-                    },
+                    }
                 },
             };
             Some((id, owner))
@@ -242,7 +245,7 @@ impl AnswerPlan {
         let (mut fed, mut rewritten) = (0, Vec::new());
         let unreadable = || self.unreadable("it offers what a push may be");
         while filter.end().is_err() {
-            let read = response.body_mut().read(fed + 1).await.map_err(|_| unreadable())?;
+            let read = response.body_mut().read_more(fed).await.map_err(|_| unreadable())?;
             if read.len() <= fed || filter.feed(&read[fed..], &mut rewritten).is_err() {
                 return Err(unreadable());
             }

@@ -5,7 +5,6 @@ use std::io::Seek;
 use std::sync::Arc;
 
 use http::header::{CONTENT_ENCODING, EXPECT, HeaderMap};
-use tokio::sync::Semaphore;
 
 use crate::policy::github::git::history::{Ancestry, History, PACK_MAX};
 use crate::policy::github::git::receive::{Command, Commands, ReceiveRequest, Rest};
@@ -18,8 +17,6 @@ use super::Judge;
 
 /// How much of a refused push is read so that git takes the answer, in bytes.
 const DRAIN_MAX: u64 = 512 * 1024 * 1024;
-/// Packs that are kept at a time; further pushes wait.
-static KEPT: Semaphore = Semaphore::const_new(2);
 /// Commits at the edge of a pack that are compared with what a branch has, at most.
 const EDGES_MAX: usize = 16;
 
@@ -58,7 +55,7 @@ impl Judge<'_> {
         let mut reader = ReceiveRequest::new();
         let commands = loop {
             let fed = reader.fed().len();
-            let read = body.read(fed + 1).await.map_err(|_| self.malformed("its body broke off"))?;
+            let read = body.read_more(fed).await.map_err(|_| self.malformed("its body broke off"))?;
             if read.len() <= fed {
                 return Err(self.malformed("its list of commands breaks off"));
             }
@@ -84,11 +81,16 @@ impl Judge<'_> {
         verdicts: &mut [Judged],
     ) -> Result<(), Refusal> {
         let repository = self.records.record(name).await.map_err(|denial| self.refuse(denial))?;
-        let _kept = KEPT.acquire().await;
+        let _kept = self.records.packs().acquire().await;
         let pack = if commands.has_pack { body.keep_rest(commands.consumed, PACK_MAX).await } else { None };
+        let is_lost = commands.has_pack && pack.is_none();
         for (command, verdict) in commands.commands.iter().zip(verdicts) {
-            if *verdict == Judged::NeedsAncestry {
-                *verdict = self.ancestry(&repository, command, commands, pack.as_ref()).await;
+            match verdict {
+                Judged::NeedsAncestry if is_lost => *verdict = Judged::Refused(PushRules::not_known(&command.name)),
+                Judged::NeedsAncestry => {
+                    *verdict = self.ancestry(&repository, command, commands, pack.as_ref()).await;
+                }
+                Judged::Allowed | Judged::Refused(_) => {}
             }
         }
         Ok(())
