@@ -63,7 +63,8 @@ impl Policy {
     }
 
     /// Whether a name has to keep its connections known by it: what is passed on unread does not say a name, be that because of
-    /// a tcp rule, or because addresses are permitted whatever they are called while a rule or a binding is for the name.
+    /// a tcp rule, or because addresses are permitted whatever they are called while a rule or a binding is for the name. So do hosts of
+    /// storage that a GitHub binding opens for URLs that were seen: their names could be made up to say something to a nameserver.
     pub fn is_known_by_name_only(&self, name: &HostName) -> bool {
         let host = Host::Name(name.clone());
         let by_address = self.network.mode() == NetworkMode::All || self.egress.mode() != EgressMode::BlockAll;
@@ -71,7 +72,8 @@ impl Policy {
             let is_bound = self.bindings.iter().any(|bound| bound.host().host == host);
             self.rules.say_anything_of(&host) || is_bound || self.githubs.iter().any(|github| github.covers_host(&host))
         };
-        self.rules.open_any(&host, Schemes::Only(Scheme::Tcp)) || by_address && is_meant()
+        let is_storage = || self.githubs.iter().any(|github| github.is_storage(&host));
+        self.rules.open_any(&host, Schemes::Only(Scheme::Tcp)) || by_address && is_meant() || is_storage()
     }
 
     /// Whether something for this destination looks at requests, or denies https or http.

@@ -2,6 +2,7 @@
 
 use crate::cases;
 use crate::internet::github::github;
+use crate::internet::internet;
 use crate::sandbox::{Output, Run, need};
 
 cases![
@@ -191,9 +192,12 @@ fn storage_is_reached_by_urls_that_were_seen_alone() {
     let token = github().token(&["acme/widget"]);
     let script = "curl -sS -o /dev/null -w '%{http_code}\\n' https://release-assets.githubusercontent.com/x?sig=1
         curl -sS -X PUT -o /dev/null -w '%{http_code}\\n' https://github-cloud.s3.amazonaws.com/x?sig=1
+        curl -sS -o /dev/null -w '%{http_code}\\n' https://productionresultssamadeup.blob.core.windows.net/x?sig=1
         curl -sS -o /dev/null -w '%{http_code}\\n' https://gist.github.com/ || echo closed";
     let output = run(&token, "acme/widget", script);
-    assert!(output.stdout.starts_with("403\n403\n"), "{} {}", output.stdout, output.stderr);
+    assert!(output.stdout.starts_with("403\n403\n403\n"), "{} {}", output.stdout, output.stderr);
+    // A name could say something to whoever serves it.
+    assert_eq!(internet().dns.queries("productionresultssamadeup.blob.core.windows.net"), 0);
     assert!(github().requests_with("sig=1").iter().all(|request| !request.target.starts_with("/x")));
 }
 

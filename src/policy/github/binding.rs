@@ -198,6 +198,14 @@ impl GitHubBinding {
         }
     }
 
+    /// Whether a host is one of those that are reached by URLs which an answer has named, and by no other.
+    pub fn is_storage(&self, host: &Host) -> bool {
+        match host {
+            Host::Name(name) => class_of(&self.scope, name.as_str()) == Some(HostClass::Storage),
+            Host::Ip(_) => false,
+        }
+    }
+
     /// Whether both say the same, wherever that was written.
     pub fn is_same_as(&self, other: &Self) -> bool {
         let parts = |this: &Self| (this.authority.clone(), this.repos.clone(), this.ttl, this.token.clone());
