@@ -27,7 +27,7 @@ pub use issue::{IssueError, Issued, Issuer, Issuing};
 pub use issuers::{Supply, issuers};
 pub use place::sigv4::PayloadHash;
 pub use placeholder::Placeholder;
-pub use records::{Calls, Methods, Records};
+pub use records::{Calls, Kept, LookUpError, Methods, Records};
 pub use renew::Keeper;
 pub use scrub::{Scrubber, Watch};
 pub use source::{Source, SourceContext, SourceError, SourceIssuer, read_secret};

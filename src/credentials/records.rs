@@ -16,7 +16,7 @@ use crate::policy::github::{Known, Membership, NodeOwner, OutOfScope, RepoName, 
 use super::source::Clock;
 use cache::Cache;
 
-pub use calls::{Calls, LookUpError, RefDetails};
+pub use calls::{Calls, Kept, LookUpError, RefDetails};
 
 /// How long what a name leads to is believed.
 const FRESH: Duration = Duration::from_secs(600);

@@ -26,7 +26,14 @@ pub struct Binding {
     accepts: Accepts,
     ttl: Option<Duration>,
     scrub: bool,
-    is_for_github: bool,
+    github: Option<ForGitHub>,
+}
+
+/// That a binding is one of a [`super::GitHubBinding`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct ForGitHub {
+    /// Whose repositories it is for; `None` for everybody's.
+    owner: Option<String>,
 }
 
 /// A secret put into one header (the seed's type of that name): the parts of a [`Binding`].
@@ -151,7 +158,7 @@ impl Binding {
     /// One of parts that are known to be good, for every path.
     pub(super) fn of_parts(host: Authority, secret_name: String, placement: Placement) -> Self {
         let (path_prefix, accepts, ttl, scrub) = ("/".to_owned(), Accepts::Anything, None, true);
-        Self { host, path_prefix, secret_name, placement, accepts, ttl, scrub, is_for_github: false }
+        Self { host, path_prefix, secret_name, placement, accepts, ttl, scrub, github: None }
     }
 
     pub(super) fn with_accepts(self, accepts: Accepts) -> Self {
@@ -162,13 +169,20 @@ impl Binding {
         Self { ttl: Some(ttl), ..self }
     }
 
-    pub(super) fn for_github(self) -> Self {
-        Self { is_for_github: true, ..self }
+    pub(super) fn for_github(self, owner: Option<String>) -> Self {
+        Self { github: Some(ForGitHub { owner }), ..self }
     }
 
     /// Whether it is of a [`super::GitHubBinding`]: it is used where that one's check says so.
     pub fn is_for_github(&self) -> bool {
-        self.is_for_github
+        self.github.is_some()
+    }
+
+    /// Whether its token is for the repositories of this owner, in lower case. Where it is one of a GitHub App, it is for those of one
+    /// owner alone.
+    pub fn is_for_owner(&self, owner: Option<&str>) -> bool {
+        let mine = self.github.as_ref().and_then(|github| github.owner.as_deref());
+        mine.is_none() || owner.is_none() || mine == owner
     }
 
     /// The same with responses searched for the values, as they are, or not.
@@ -235,7 +249,7 @@ impl Binding {
     /// Whether both would set one place of one request.
     pub(super) fn collides_with(&self, other: &Self) -> bool {
         self.host == other.host
-            && !(self.is_for_github && other.is_for_github)
+            && !(self.is_for_github() && other.is_for_github())
             && self.shares_place(other)
             && (self.path_prefix.starts_with(&other.path_prefix) || other.path_prefix.starts_with(&self.path_prefix))
     }

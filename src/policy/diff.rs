@@ -270,7 +270,7 @@ impl Sides<'_> {
                 Some(theirs) if theirs.is_same_as(ours) => continue,
                 Some(_) => (
                     false,
-                    format!("the binding to {host} is another one: compare its repos, access, options and push"),
+                    format!("the binding to {host} is another one: compare its repos, access, options, push and token"),
                 ),
                 None => (true, format!("a binding opens {host} for its repositories")),
             };

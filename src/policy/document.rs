@@ -23,7 +23,7 @@ mod secrets;
 pub(super) use bindings::{RawBinding, RawMistralApi};
 pub(super) use cases::RawCase;
 pub(super) use files::RawFiles;
-pub(super) use github::{RawGitHub, RawPush, RawRepos};
+pub(super) use github::{RawApp, RawGitHub, RawPush, RawRepos};
 pub(super) use rules::{RawPorts, RawRule};
 pub(super) use secrets::RawSecret;
 

@@ -10,7 +10,7 @@ use super::binding::{Accepts, BasicUser, Binding, Placement};
 use super::compile::Compiled;
 use super::egress::EgressMode;
 use super::files::{FileLimits, FilePath, FilePolicy, UnixSockets};
-use super::github::{GitHubBinding, GitHubSite, Repositories, WrittenPushRules};
+use super::github::{AppGrant, Credential, GitHubBinding, GitHubSite, Repositories, WrittenPushRules};
 use super::network::NetworkMode;
 use super::rule::{Action, Rule, Schemes};
 use super::source::{ClientAuth, CommandSource, HttpSource, OAuth2Source, OAuthGrant, SecretSource, SecretSpec};
@@ -72,7 +72,7 @@ pub fn toml(compiled: &Compiled, places: bool) -> String {
             Accepts::PlaceholderOnly => table(&mut out, "[header_bindings]", of_mistral_api(binding)),
         }
     }
-    let declared: Vec<_> = policy.githubs().iter().filter_map(GitHubBinding::secret).collect();
+    let declared: Vec<_> = policy.githubs().iter().flat_map(GitHubBinding::secrets).collect();
     let is_written =
         |spec: &&SecretSpec| !declared.iter().any(|(name, source)| *name == spec.name && *source == spec.source);
     for secret in secrets.iter().filter(is_written) {
@@ -187,13 +187,29 @@ fn of_mistral_api(binding: &Binding) -> [Key; 4] {
     ]
 }
 
-fn of_github(github: &GitHubBinding) -> [Key; 8] {
+fn of_github(github: &GitHubBinding) -> [Key; 10] {
     let repos = github.repos().map_or_else(|| text("all"), list);
     let host = Some(&github.host().host).filter(|host| host.to_string() != "github.com");
     let access = (!github.scope().write).then(|| text("read"));
     let ttl = i64::try_from(github.ttl().as_secs()).ok().filter(|ttl| *ttl != 3600);
-    let token = github.token();
-    let secret = token.source.is_none().then(|| text(&token.name));
+    let (secret, app, user_app) = match github.credential() {
+        Credential::Token(token) => (token.source.is_none().then(|| text(&token.name)), None, None),
+        Credential::App(app) => {
+            let client_id = ("client_id", Some(text(app.client_id().as_str())));
+            let owner = ("owner", app.owner().map(text));
+            match app.grant() {
+                AppGrant::Installation { private_key } => {
+                    (None, Some(inline([client_id, ("private_key", Some(text(private_key))), owner])), None)
+                }
+                AppGrant::User { client_secret, user_token } => {
+                    let secrets = [client_secret, user_token].map(|name| Some(text(name)));
+                    let [client_secret, user_token] = secrets;
+                    let keys = [client_id, ("client_secret", client_secret), ("user_token", user_token), owner];
+                    (None, None, Some(inline(keys)))
+                }
+            }
+        }
+    };
     [
         ("kind", Some(text("github"))),
         ("repos", Some(repos)),
@@ -201,6 +217,8 @@ fn of_github(github: &GitHubBinding) -> [Key; 8] {
         ("access", access),
         ("ttl_seconds", ttl.map(Value::Integer)),
         ("secret_name", secret),
+        ("app", app),
+        ("user_app", user_app),
         ("options", some(&github.scope().options.iter().collect::<Vec<_>>())),
         ("push", github.push().map(|push| inline(of_push(push)))),
     ]

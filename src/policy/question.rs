@@ -5,9 +5,8 @@ use std::fmt;
 
 use crate::types::{Authority, Destination, Host, HostError, HostName, RequestFacts, Scheme};
 
-use super::binding::{Binding, Placement};
 use super::github::OutOfScope;
-use super::github::hosts::CredentialForm;
+use super::github::credential::choose;
 use super::github::route::Route;
 use super::mistake::quoted;
 use super::rule::{Action, Rule};
@@ -136,10 +135,12 @@ impl Question {
         let (permit, destination) = match self {
             Self::Request { destination, method, path, .. } => {
                 let mut permit = request(policy, &RequestFacts { destination, method, path })?;
-                if let Some(route) = self.on_github(policy) {
-                    let authority = destination.authority.clone();
-                    let route = route.map_err(|denial| Denial::OutOfScope { authority, denial })?;
-                    permit.bindings.retain(|&at| fits(&policy.bindings()[at], &route));
+                if let (Some(route), Some((_, binding))) = (self.on_github(policy), policy.github(destination)) {
+                    let refused = |denial| Denial::OutOfScope { authority: destination.authority.clone(), denial };
+                    let route = route.map_err(refused)?;
+                    let owner = binding.credential().owner_of(route.names()).map_err(refused)?;
+                    let ours = choose(policy.bindings(), &permit.bindings, route.credential, owner);
+                    permit.bindings.retain(|&at| !policy.bindings()[at].is_for_github() || Some(at) == ours);
                 }
                 (permit, destination)
             }
@@ -169,17 +170,6 @@ impl Question {
             Self::LookUp(_) => false,
         }
     }
-}
-
-/// Whether a credential goes into a request that a GitHub binding has judged.
-fn fits(binding: &Binding, route: &Route) -> bool {
-    let is_basic = matches!(binding.placement(), Placement::Basic { .. });
-    !binding.is_for_github()
-        || match route.credential {
-            CredentialForm::None => false,
-            CredentialForm::Basic => is_basic,
-            CredentialForm::Bearer => !is_basic,
-        }
 }
 
 pub(super) fn without_bindings(grant: Grant) -> Permit {

@@ -18,14 +18,15 @@ use http::request::Parts;
 use http::{Method, Request, Response, StatusCode};
 
 use crate::credentials::Records;
+use crate::policy::Policy;
 use crate::policy::github::body::lfs_batch;
+use crate::policy::github::credential::choose;
 use crate::policy::github::forms::Asked;
 use crate::policy::github::hosts::{CredentialForm, HostClass, class_of};
 use crate::policy::github::local::LocalAnswer;
 use crate::policy::github::route::{self, Action, Git, Route, Subject};
 use crate::policy::github::scope::Scope;
 use crate::policy::github::{Code, GitHubBinding, OutOfScope, RepoName};
-use crate::policy::{Placement, Policy};
 
 use super::Connection;
 use super::authorize::Permitted;
@@ -161,6 +162,8 @@ impl Judge<'_> {
         }
         let target = head.uri.path_and_query().map_or("/", |target| target.as_str()).to_owned();
         let route = self.route(&head, &body, &target).map_err(|denial| self.refuse(denial))?;
+        let owner = self.binding.credential().owner_of(route.names()).map_err(|denial| self.refuse(denial))?;
+        let mut owner = owner.map(str::to_owned);
         let mut plan = AnswerPlan::new(self.records, self.binding, self.asked);
         plan.reads(&route, &head.headers);
         match &route.action {
@@ -179,14 +182,16 @@ impl Judge<'_> {
                 lfs_batch(self.binding.scope(), route.wiki, bytes).map_err(|denial| self.refuse(denial))?;
             }
             Action::Graphql => {
-                plan.learns(self.graphql(&mut head.headers, &mut body).await?);
+                let read = self.graphql(&mut head.headers, &mut body).await?;
+                owner = read.owner;
+                plan.learns(read.learn);
             }
             Action::Git(Git::Push) => self.receive_pack(self.name_of(&route)?, &mut head.headers, &mut body).await?,
         }
         if plan.is_read() {
             head.headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
         }
-        let bindings = self.credential(route.credential, bindings)?;
+        let bindings = self.credential(route.credential, owner.as_deref(), bindings)?;
         // What LFS says of its storage may hold an authorization of its own.
         if route.credential == CredentialForm::None && !matches!(route.action, Action::Capability) {
             head.headers.remove(AUTHORIZATION);
@@ -225,19 +230,15 @@ impl Judge<'_> {
         Err(self.refuse(OutOfScope::new(Code::UnknownCapability, what)))
     }
 
-    /// Of the permitted bindings, the one that puts the credential in as this host wants it.
-    fn credential(&self, form: CredentialForm, bindings: &[usize]) -> Result<Vec<usize>, Refusal> {
+    /// Of the permitted bindings, the one that puts the credential in as this host wants it, for this owner's repositories.
+    fn credential(&self, form: CredentialForm, owner: Option<&str>, bindings: &[usize]) -> Result<Vec<usize>, Refusal> {
         let all = self.policy.bindings();
         // Others may be for other places of the request.
         let others = bindings.iter().copied().filter(|&at| !all[at].is_for_github());
-        let basic = match form {
-            CredentialForm::None => return Ok(others.collect()),
-            CredentialForm::Basic => true,
-            CredentialForm::Bearer => false,
-        };
-        let has_form = |at: usize| matches!(all[at].placement(), Placement::Basic { .. }) == basic;
-        let fits = |at: &usize| all[*at].is_for_github() && has_form(*at);
-        match bindings.iter().copied().find(fits) {
+        if form == CredentialForm::None {
+            return Ok(others.collect());
+        }
+        match choose(all, bindings, form, owner) {
             Some(ours) => Ok(others.chain([ours]).collect()),
             None => {
                 let what = "no credential of the binding is for what this request asks for";

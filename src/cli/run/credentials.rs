@@ -10,9 +10,9 @@ use tokio::runtime::Builder;
 
 use crate::credentials::header::basic;
 use crate::credentials::{
-    Calls, Fetch, Injector, Keeper, Placeholder, Records, SourceContext, Supply, issuers, read_secret,
+    Calls, Fetch, Injector, Keeper, Kept, Placeholder, Records, SourceContext, Supply, issuers, read_secret,
 };
-use crate::policy::github::GitHubBinding;
+use crate::policy::github::{GitHubBinding, Token};
 use crate::policy::{Binding, PlaceholderSpec};
 use crate::proxy::fetch::OperatorFetch;
 use crate::proxy::upstream_proxy::UpstreamProxy;
@@ -53,9 +53,9 @@ impl Outward {
 }
 
 fn records(github: &GitHubBinding, keepers: &Keepers, fetch: &Arc<dyn Fetch>) -> Records {
-    let (api, graphql) = github.api();
-    let keeper = keepers.get(&github.token().name).cloned();
-    let calls = Calls::new(&api, &graphql, keeper, Arc::clone(fetch));
+    let kept = |token: Token| Some(Kept { keeper: Arc::clone(keepers.get(&token.name)?), owner: token.owner });
+    let tokens = github.tokens().into_iter().filter_map(kept).collect();
+    let calls = Calls::new(github.site(), tokens, Arc::clone(fetch));
     Records::new(github.repos().map(<[_]>::to_vec), calls, Arc::new(SystemTime::now))
 }
 

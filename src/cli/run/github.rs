@@ -22,7 +22,9 @@ pub struct Forge<'a> {
 pub fn placeholders(policy: &Policy) -> Result<Vec<Placeholder>, NoRandomness> {
     let of = |github: &GitHubBinding| {
         let variable = token_variables(&github.host().host.to_string())[0];
-        Placeholder::github(&github.token().name, variable)
+        // One stands for all of them: which one it becomes is decided by what is asked for.
+        let secret = github.tokens().into_iter().next().map_or_else(String::new, |token| token.name);
+        Placeholder::github(&secret, variable)
     };
     policy.githubs().iter().map(of).collect()
 }

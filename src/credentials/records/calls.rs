@@ -10,23 +10,28 @@ use serde::de::DeserializeOwned;
 use serde_json::json;
 use zeroize::Zeroizing;
 
-use crate::policy::github::{Code, OutOfScope, RepoName, Repository};
+use crate::policy::github::{Code, GitHubSite, OutOfScope, RepoName, Repository};
 use crate::types::{Authority, Endpoint};
 
 use super::super::fetch::{Answer, Call, Fetch, FetchError};
-use super::super::renew::{Keeper, Unavailable};
+use super::super::renew::{Keeper, Live, Unavailable};
 
 /// Redirects that a look-up of a repository follows: one for each new name it had.
 const REDIRECTS: usize = 3;
 
 /// Makes the calls. Each answer is read once and not kept.
 pub struct Calls {
-    /// Where the REST API begins, without a slash at the end.
-    api: String,
-    graphql: String,
-    /// None where there is no such secret.
-    keeper: Option<Arc<Keeper>>,
+    site: GitHubSite,
+    tokens: Vec<Kept>,
     fetch: Arc<dyn Fetch>,
+}
+
+/// One token of the binding.
+pub struct Kept {
+    /// Its value.
+    pub keeper: Arc<Keeper>,
+    /// Whose repositories it is for, in lower case; `None` for everybody's.
+    pub owner: Option<String>,
 }
 
 /// Why something could not be looked up. The text holds nothing of an answer.
@@ -151,9 +156,14 @@ const NODE: &str = "query($id:ID!){node(id:$id){...on PullRequest{repository{dat
                     headRepository{databaseId}} ...on Ref{repository{databaseId} prefix name}}}";
 
 impl Calls {
-    /// Calls to this API, with the credential that is kept.
-    pub fn new(api: &str, graphql: &str, keeper: Option<Arc<Keeper>>, fetch: Arc<dyn Fetch>) -> Self {
-        Self { api: api.to_owned(), graphql: graphql.to_owned(), keeper, fetch }
+    /// Calls to this GitHub. What is about a repository is asked with the token that is for its owner's.
+    pub fn new(site: &GitHubSite, tokens: Vec<Kept>, fetch: Arc<dyn Fetch>) -> Self {
+        Self { site: site.clone(), tokens, fetch }
+    }
+
+    /// The tokens, each of which may see other ids: for [`Self::graphql`].
+    pub fn tokens(&self) -> &[Kept] {
+        &self.tokens
     }
 
     /// The record of a repository, under whatever name it has now.
@@ -161,18 +171,18 @@ impl Calls {
     /// # Errors
     /// [`LookUpError`].
     pub async fn repository(&self, name: &RepoName) -> Result<Repository, LookUpError> {
-        let mut url = format!("{}/repos/{name}", self.api);
+        let mut url = format!("{}/repos/{name}", self.site.rest());
         for _ in 0..REDIRECTS {
-            let answer = self.get(&url).await?;
+            let answer = self.get(&url, name).await?;
             if matches!(answer.status.as_u16(), 301 | 302 | 307 | 308) {
-                url = read::<Moved>(&answer.body, &self.api)?.url;
-                if !url.strip_prefix(&self.api).is_some_and(|path| path.starts_with("/repositories/")) {
-                    return Err(LookUpError::Form(self.api.clone()));
+                url = read::<Moved>(&answer.body, self.site.rest())?.url;
+                if !url.strip_prefix(self.site.rest()).is_some_and(|path| path.starts_with("/repositories/")) {
+                    return Err(self.form());
                 }
                 continue;
             }
             let found: RepositoryAnswer = self.success(&answer)?;
-            let name = RepoName::parse(&found.full_name).map_err(|_| LookUpError::Form(self.api.clone()))?;
+            let name = RepoName::parse(&found.full_name).map_err(|_| self.form())?;
             return Ok(Repository {
                 name,
                 id: found.id,
@@ -182,7 +192,7 @@ impl Calls {
                 parent_id: found.parent.map(|parent| parent.id),
             });
         }
-        Err(LookUpError::Form(self.api.clone()))
+        Err(self.form())
     }
 
     /// The branches of a pull request.
@@ -190,8 +200,8 @@ impl Calls {
     /// # Errors
     /// [`LookUpError`].
     pub async fn pull(&self, repository: &Repository, number: u64) -> Result<RefDetails, LookUpError> {
-        let url = format!("{}/repos/{}/pulls/{number}", self.api, repository.name);
-        let pull: Pull = self.success(&self.get(&url).await?)?;
+        let url = format!("{}/repos/{}/pulls/{number}", self.site.rest(), repository.name);
+        let pull: Pull = self.success(&self.get(&url, &repository.name).await?)?;
         Ok(RefDetails {
             repository: repository.id,
             name: branch(&pull.base.r#ref),
@@ -204,8 +214,8 @@ impl Calls {
     /// # Errors
     /// [`LookUpError`].
     pub async fn release(&self, repository: &Repository, number: u64) -> Result<RefDetails, LookUpError> {
-        let url = format!("{}/repos/{}/releases/{number}", self.api, repository.name);
-        let release: Release = self.success(&self.get(&url).await?)?;
+        let url = format!("{}/repos/{}/releases/{number}", self.site.rest(), repository.name);
+        let release: Release = self.success(&self.get(&url, &repository.name).await?)?;
         Ok(RefDetails { repository: repository.id, name: format!("refs/tags/{}", release.tag_name), head: None })
     }
 
@@ -215,20 +225,31 @@ impl Calls {
     /// [`LookUpError`].
     pub async fn is_ahead(&self, repository: &Repository, old: &str, new: &str) -> Result<bool, LookUpError> {
         // On later pages are no files.
-        let url = format!("{}/repos/{}/compare/{old}...{new}?per_page=1&page=2", self.api, repository.name);
-        let compared: Compared = self.success(&self.get(&url).await?)?;
+        let url = format!("{}/repos/{}/compare/{old}...{new}?per_page=1&page=2", self.site.rest(), repository.name);
+        let compared: Compared = self.success(&self.get(&url, &repository.name).await?)?;
         Ok(matches!(compared.status.as_str(), "ahead" | "identical"))
     }
 
-    /// What a pull request or a ref with this node id is.
+    /// What a pull request or a ref with this node id is, by the first token that sees it.
     ///
     /// # Errors
     /// [`LookUpError`], also where it is neither or is not there.
     pub async fn node(&self, id: &str) -> Result<RefDetails, LookUpError> {
+        let mut failed = LookUpError::NoCredential;
+        for token in &self.tokens {
+            match self.node_by(token, id).await {
+                Ok(found) => return Ok(found),
+                Err(error) => failed = error,
+            }
+        }
+        Err(failed)
+    }
+
+    async fn node_by(&self, token: &Kept, id: &str) -> Result<RefDetails, LookUpError> {
         let body = json!({ "query": NODE, "variables": { "id": id } }).to_string().into_bytes();
-        let answer = self.graphql(body).await?;
-        let form = || LookUpError::Form(self.api.clone());
-        let node = read::<NodeAnswer>(&answer, &self.api)?.data.and_then(|data| data.node).ok_or_else(form)?;
+        let answer = self.graphql(token, body).await?;
+        let form = || self.form();
+        let node = read::<NodeAnswer>(&answer, self.site.rest())?.data.and_then(|data| data.node).ok_or_else(form)?;
         let repository = node.repository.ok_or_else(form)?.database_id;
         match (node.prefix, node.name, node.base_ref_name, node.head_ref_name) {
             (Some(prefix), Some(name), _, _) => Ok(RefDetails { repository, name: prefix + &name, head: None }),
@@ -241,50 +262,64 @@ impl Calls {
         }
     }
 
-    /// The answer to a GraphQL document, with the binding's credential.
+    /// The answer to a GraphQL document, with one of the binding's tokens.
     ///
     /// # Errors
     /// [`LookUpError`].
-    pub async fn graphql(&self, body: Vec<u8>) -> Result<Zeroizing<Vec<u8>>, LookUpError> {
-        let answer = self.ask(Method::POST, &self.graphql, body).await?;
+    pub async fn graphql(&self, token: &Kept, body: Vec<u8>) -> Result<Zeroizing<Vec<u8>>, LookUpError> {
+        let answer = self.ask(token, Method::POST, self.site.graphql(), body).await?;
         self.check(&answer)?;
         Ok(answer.body)
     }
 
-    async fn get(&self, url: &str) -> Result<Answer, LookUpError> {
-        self.ask(Method::GET, url, Vec::new()).await
+    async fn get(&self, url: &str, about: &RepoName) -> Result<Answer, LookUpError> {
+        let is_for = |token: &&Kept| token.owner.as_deref().is_none_or(|owner| owner == about.owner());
+        let token = self.tokens.iter().find(is_for).ok_or(LookUpError::NoCredential)?;
+        self.ask(token, Method::GET, url, Vec::new()).await
     }
 
-    async fn ask(&self, method: Method, url: &str, body: Vec<u8>) -> Result<Answer, LookUpError> {
-        let keeper = self.keeper.as_ref().ok_or(LookUpError::NoCredential)?;
-        let url = Endpoint::parse(url).map_err(|_| LookUpError::Form(self.api.clone()))?;
-        let mut call = Call { method, body: Bytes::from(body), ..Call::get(url) };
-        call.headers.insert(ACCEPT, HeaderValue::from_static("application/vnd.github+json"));
-        // GitHub refuses requests without one.
-        call.headers.insert(USER_AGENT, HeaderValue::from_static("sandbox-proxy"));
-        if call.method == Method::POST {
-            call.headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    /// Asks; once more where the token is refused and another one can be had.
+    async fn ask(&self, token: &Kept, method: Method, url: &str, body: Vec<u8>) -> Result<Answer, LookUpError> {
+        let url = Endpoint::parse(url).map_err(|_| self.form())?;
+        let body = Bytes::from(body);
+        let call = || {
+            let mut call = Call { method: method.clone(), body: body.clone(), ..Call::get(url.clone()) };
+            call.headers.insert(ACCEPT, HeaderValue::from_static("application/vnd.github+json"));
+            // GitHub refuses requests without one.
+            call.headers.insert(USER_AGENT, HeaderValue::from_static("sandbox-proxy"));
+            if call.method == Method::POST {
+                call.headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+            }
+            call
+        };
+        let live = token.keeper.value().await?;
+        let answer = self.with_token(call(), &live).await?;
+        if answer.status != StatusCode::UNAUTHORIZED || !token.keeper.renewed(&live).await {
+            return Ok(answer);
         }
-        let live = keeper.value().await?;
+        self.with_token(call(), &*token.keeper.value().await?).await
+    }
+
+    async fn with_token(&self, call: Call, live: &Live) -> Result<Answer, LookUpError> {
         let call = call.with_secret(AUTHORIZATION, "Bearer ", live.secret.expose());
-        let answer = self.fetch.fetch(call.map_err(LookUpError::Unusable)?).await?;
-        if answer.status == StatusCode::UNAUTHORIZED {
-            keeper.refused(&live);
-        }
-        Ok(answer)
+        Ok(self.fetch.fetch(call.map_err(LookUpError::Unusable)?).await?)
     }
 
     fn success<T: DeserializeOwned>(&self, answer: &Answer) -> Result<T, LookUpError> {
         self.check(answer)?;
-        read(&answer.body, &self.api)
+        read(&answer.body, self.site.rest())
     }
 
     fn check(&self, answer: &Answer) -> Result<(), LookUpError> {
         if answer.status == StatusCode::OK {
             return Ok(());
         }
-        let endpoint = Endpoint::parse(&self.api).map_err(|_| LookUpError::Form(self.api.clone()))?;
-        Err(LookUpError::Status { from: endpoint.authority().clone(), status: answer.status.as_u16() })
+        let from = self.site.api_authority().clone();
+        Err(LookUpError::Status { from, status: answer.status.as_u16() })
+    }
+
+    fn form(&self) -> LookUpError {
+        LookUpError::Form(self.site.rest().to_owned())
     }
 }
 

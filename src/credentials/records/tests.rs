@@ -5,7 +5,7 @@ use super::super::issue::{Issued, Issuer, Issuing};
 use super::super::issuers::tests::{Script, at};
 use super::super::renew::Keeper;
 use super::*;
-use crate::policy::github::Code;
+use crate::policy::github::{Code, GitHubSite};
 use crate::types::Secret;
 
 struct Fixed(&'static str);
@@ -33,8 +33,8 @@ async fn case(listed: Option<&[&str]>, answers: &[(u16, &str)]) -> Case {
     };
     let keeper = Arc::new(Keeper::new("T", Box::new(Fixed("real")), Arc::clone(&clock)));
     keeper.start().await.unwrap();
-    let (api, graphql) = ("https://api.github.test", "https://api.github.test/graphql");
-    let calls = Calls::new(api, graphql, Some(keeper), Arc::clone(&script) as Arc<dyn Fetch>);
+    let site = GitHubSite::new("github.test").unwrap();
+    let calls = Calls::new(&site, vec![Kept { keeper, owner: None }], Arc::clone(&script) as Arc<dyn Fetch>);
     let listed = listed.map(|names| names.iter().map(|name| name_of(name)).collect());
     Case { records: Records::new(listed, calls, clock), script, time }
 }

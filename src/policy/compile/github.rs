@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 
 use super::super::binding::{Binding, parse_secret_name};
-use super::super::document::{Document, RawGitHub, RawPush, RawRepos, RawSecret};
-use super::super::github::{GitHubBinding, GitHubError, RepoName, Token, WrittenPushRules};
+use super::super::document::{Document, RawApp, RawGitHub, RawPush, RawRepos, RawSecret};
+use super::super::github::{Credential, GitHubBinding, GitHubBindingError, RepoName, Token, WrittenPushRules};
 use super::super::mistake::{At, Collector, Warning, quoted};
 use super::super::source::{CommandSource, SecretSource};
 use super::{declare, undeclared};
@@ -19,12 +19,7 @@ pub(super) fn githubs(document: &mut Document, mistakes: &mut Collector) -> Vec<
             mistakes.add(&raw.place, what, "name all repositories of a host in one binding");
             continue;
         }
-        if let Some((name, source)) = binding.secret()
-            && document.secret_names.insert(name.clone())
-        {
-            let (name, place) = (At { value: name, place: raw.place.clone() }, raw.place.clone());
-            document.secrets.push(RawSecret { name, source, place, needs: Vec::new() });
-        }
+        declare_secrets(&raw, &binding, document, mistakes);
         made.push(At { value: binding, place: raw.place });
     }
     made
@@ -53,7 +48,7 @@ fn github(raw: &RawGitHub, declared: &BTreeSet<String>, mistakes: &mut Collector
         }
     };
     let mut spec = GitHubBinding::new(raw.place.clone(), repos);
-    let mut take = |made: Result<GitHubBinding, GitHubError>, at: &At<String>, mistakes: &mut Collector| {
+    let mut take = |made: Result<GitHubBinding, GitHubBindingError>, at: &At<String>, mistakes: &mut Collector| {
         made.map_err(|error| note(at, &error, mistakes)).ok()
     };
     if let Some(host) = &raw.host {
@@ -78,9 +73,46 @@ fn github(raw: &RawGitHub, declared: &BTreeSet<String>, mistakes: &mut Collector
             }
         }
     }
-    let token = token(raw, declared, mistakes)?;
-    let spec = spec.with_token(token);
+    let spec = with_credential(spec, raw, declared, mistakes)?;
     (!failed).then_some(spec)
+}
+
+/// The secrets that a binding needs and that nobody has declared. The user's own login may be declared as something else; a token of
+/// an App may not.
+fn declare_secrets(raw: &RawGitHub, binding: &GitHubBinding, document: &mut Document, mistakes: &mut Collector) {
+    let app = raw.app.as_ref().or(raw.user_app.as_ref());
+    let mut needs = app.map(|app| app.needs.clone()).unwrap_or_default();
+    for (name, source) in binding.secrets() {
+        if document.secret_names.insert(name.clone()) {
+            let (name, place) = (At { value: name, place: raw.place.clone() }, raw.place.clone());
+            document.secrets.push(RawSecret { name, source, place, needs: std::mem::take(&mut needs) });
+        } else if let Some(app) = app {
+            let what = format!("the token of this App is the secret {}, which is declared already", quoted(&name));
+            mistakes.add(&app.place, what, "give the other one another name");
+        }
+    }
+}
+
+/// The binding with its App, its token, or the user's own login.
+fn with_credential(
+    spec: GitHubBinding,
+    raw: &RawGitHub,
+    declared: &BTreeSet<String>,
+    mistakes: &mut Collector,
+) -> Option<GitHubBinding> {
+    let apps: Vec<&RawApp> = raw.app.iter().chain(&raw.user_app).collect();
+    let named = raw.secret_name.as_ref().map(|name| &name.place);
+    let places: Vec<_> = named.into_iter().chain(apps.iter().map(|app| &app.place)).collect();
+    if let [_, second, ..] = places[..] {
+        let what = "a binding has one of `secret_name`, `app` and `user_app`";
+        mistakes.add(second, what, "keep one of them: it says where the token comes from");
+        return None;
+    }
+    let Some(app) = apps.first() else {
+        return Some(spec.with_token(token(raw, declared, mistakes)?));
+    };
+    let made = spec.with_app(app.client_id.clone(), app.grant.clone(), app.owner.as_deref());
+    made.map_err(|error| mistakes.add(&app.place, "the App has no token for this binding", error.to_string())).ok()
 }
 
 fn push_rules(raw: &RawPush) -> WrittenPushRules {
@@ -110,13 +142,13 @@ fn token(raw: &RawGitHub, declared: &BTreeSet<String>, mistakes: &mut Collector)
         Some(at.value.clone())
     };
     match &raw.secret_name {
-        Some(name) => Some(Token { name: named(name, mistakes)?, source: None }),
+        Some(name) => Some(Token { name: named(name, mistakes)?, source: None, owner: None }),
         None => {
             let host = raw.host.as_ref().map_or("github.com", |host| host.value.as_str());
             let words = ["gh", "auth", "token", "--hostname", host];
             let login = CommandSource::new(words.map(str::to_owned).to_vec());
             let name = GitHubBinding::SECRET.to_owned();
-            Some(Token { name, source: Some(SecretSource::Command(login)) })
+            Some(Token { name, source: Some(SecretSource::Command(login)), owner: None })
         }
     }
 }
@@ -129,7 +161,8 @@ pub(super) fn bindings(github: &At<GitHubBinding>) -> impl Iterator<Item = At<Bi
 /// Warns of tokens that reach more than their binding.
 pub(super) fn warn(githubs: &[At<GitHubBinding>], warnings: &mut Vec<Warning>) {
     for github in githubs {
-        let token = github.value.token();
+        // The tokens of an App are for these repositories alone by GitHub's own rules.
+        let Credential::Token(token) = github.value.credential() else { continue };
         let what = format!(
             "what is asked with the token in the secret {} is limited to these repositories by this program alone, unless GitHub limits the \
              token, too",

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use toml::de::DeTable;
 
+use super::super::github::{AppGrant, ClientId};
 use super::super::mistake::{At, Place};
 use super::{Reader, Value};
 
@@ -17,6 +18,8 @@ pub(in crate::policy) struct RawGitHub {
     pub(in crate::policy) access: Option<At<String>>,
     pub(in crate::policy) ttl: Option<Duration>,
     pub(in crate::policy) secret_name: Option<At<String>>,
+    pub(in crate::policy) app: Option<RawApp>,
+    pub(in crate::policy) user_app: Option<RawApp>,
     pub(in crate::policy) options: Vec<At<String>>,
     pub(in crate::policy) push: Option<RawPush>,
 }
@@ -26,6 +29,18 @@ pub(in crate::policy) struct RawGitHub {
 pub(in crate::policy) enum RawRepos {
     All,
     Listed(Vec<At<String>>),
+}
+
+/// `app` or `user_app`: a GitHub App that gives the tokens.
+#[derive(Debug)]
+pub(in crate::policy) struct RawApp {
+    pub(in crate::policy) place: Place,
+    pub(in crate::policy) client_id: ClientId,
+    pub(in crate::policy) grant: AppGrant,
+    /// Whose repositories are all of them.
+    pub(in crate::policy) owner: Option<String>,
+    /// The secrets that have to be declared.
+    pub(in crate::policy) needs: Vec<At<String>>,
 }
 
 /// `push`: what may become of refs.
@@ -45,13 +60,25 @@ impl RawGitHub {
     /// One of which nothing was given.
     pub(in crate::policy) fn at(place: Place) -> Self {
         let (host, repos, access, ttl) = (None, None, None, None);
-        Self { place, host, repos, access, ttl, secret_name: None, options: Vec::new(), push: None }
+        Self {
+            place,
+            host,
+            repos,
+            access,
+            ttl,
+            secret_name: None,
+            app: None,
+            user_app: None,
+            options: Vec::new(),
+            push: None,
+        }
     }
 }
 
 /// The longest time to live, in seconds: seven days.
 const TTL_MAX: u64 = 604_800;
-const KEYS: [&str; 8] = ["kind", "repos", "host", "access", "ttl_seconds", "secret_name", "options", "push"];
+const KEYS: [&str; 10] =
+    ["kind", "repos", "host", "access", "ttl_seconds", "secret_name", "app", "user_app", "options", "push"];
 const PUSH_KEYS: [&str; 7] = ["branches", "deny_branches", "other_refs", "create", "delete", "tags", "force"];
 
 impl Reader<'_> {
@@ -65,6 +92,8 @@ impl Reader<'_> {
                 "access" => raw.access = self.word(value, "access", &["read", "write"]),
                 "ttl_seconds" => raw.ttl = self.bounded_seconds(value, "ttl_seconds", TTL_MAX),
                 "secret_name" => raw.secret_name = self.string(value, "secret_name"),
+                "app" => raw.app = self.binding_app(value),
+                "user_app" => raw.user_app = self.binding_user_app(value),
                 "options" => raw.options = self.strings(value, "options", "without it every option is off"),
                 "push" => raw.push = self.push(value),
                 _ => self.unknown(key, "header_bindings.", &KEYS),

@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use super::super::github::{AppInstallation, ClientId, GitHubSite, RepoName, Repositories, ScopedUserToken};
+use super::super::github::{AppGrant, AppInstallation, ClientId, GitHubSite, RepoName, Repositories, ScopedUserToken};
 use super::super::mistake::{At, Place, quoted};
 use super::super::source::SecretSource;
+use super::github::RawApp;
 use super::{Reader, Value};
 
 const APP: &str = "github_app";
@@ -52,6 +53,29 @@ impl Reader<'_> {
         let (client_id, client_secret, user_token) = (client_id?, client_secret?, user_token?);
         let scoped = ScopedUserToken { site, client_id, client_secret, user_token, repositories, permissions };
         Some(SecretSource::GitHubScoped(scoped))
+    }
+
+    /// `app` of a binding: what stands there is said once for the repositories of every owner.
+    pub(super) fn binding_app(&mut self, value: &Value<'_>) -> Option<RawApp> {
+        self.known_keys(value, "app", &["client_id", "private_key", "owner"])?;
+        let mut needs = Vec::new();
+        let private_key = self.needed(value, "app", "private_key", &mut needs);
+        let client_id = self.required(value, "app", "client_id").and_then(|id| self.client_id(&id, "app"));
+        let owner = self.entry(value, "app", "owner").map(|owner| owner.value);
+        let grant = AppGrant::Installation { private_key: private_key? };
+        Some(RawApp { place: self.place_of(value), client_id: client_id?, grant, owner, needs })
+    }
+
+    /// `user_app` of a binding.
+    pub(super) fn binding_user_app(&mut self, value: &Value<'_>) -> Option<RawApp> {
+        self.known_keys(value, "user_app", &["client_id", "client_secret", "user_token", "owner"])?;
+        let mut needs = Vec::new();
+        let client_secret = self.needed(value, "user_app", "client_secret", &mut needs);
+        let user_token = self.needed(value, "user_app", "user_token", &mut needs);
+        let client_id = self.required(value, "user_app", "client_id").and_then(|id| self.client_id(&id, "user_app"));
+        let owner = self.entry(value, "user_app", "owner").map(|owner| owner.value);
+        let grant = AppGrant::User { client_secret: client_secret?, user_token: user_token? };
+        Some(RawApp { place: self.place_of(value), client_id: client_id?, grant, owner, needs })
     }
 
     /// Nothing where it is no table.

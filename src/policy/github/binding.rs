@@ -7,6 +7,7 @@ use crate::types::{Authority, Host, HostName};
 use super::super::binding::{BasicUser, Binding, Placement};
 use super::super::mistake::Place;
 use super::super::source::SecretSource;
+use super::credential::{App, AppError, AppGrant, Credential, Token};
 use super::denial::OutOfScope;
 use super::hosts::{CredentialForm, HostClass, class_of, hosts};
 use super::known::Listed;
@@ -14,6 +15,8 @@ use super::name::{NameError, RepoName};
 use super::push::{PushRuleError, PushRules, WrittenPushRules};
 use super::route::{self, Request, Route};
 use super::scope::{GitHubHost, GitHubOption, HostError, Options, Scope, UnknownOption};
+use super::site::{GitHubSite, SiteError};
+use super::token::ClientId;
 
 /// GitHub as the user, for named repositories only (the seed's type of that name). Inside, git and gh hold a token that only
 /// this proxy accepts; every request to one of GitHub's hosts is judged before it gets the real one.
@@ -23,27 +26,22 @@ pub struct GitHubBinding {
     authority: Authority,
     repos: Option<Vec<RepoName>>,
     ttl: Duration,
-    token: Token,
+    credential: Credential,
+    site: GitHubSite,
     push: Option<WrittenPushRules>,
     rules: PushRules,
     scope: Scope,
 }
 
-/// Where the token comes from.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Token {
-    /// The name of the secret that holds it.
-    pub name: String,
-    /// The secret's source, where the binding declares it itself.
-    pub source: Option<SecretSource>,
-}
-
 /// Why a [`GitHubBinding`] cannot be made.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum GitHubError {
+pub enum GitHubBindingError {
     /// The host.
     #[error(transparent)]
     Host(#[from] HostError),
+    /// The host, of another kind.
+    #[error(transparent)]
+    Site(#[from] SiteError),
     /// The lifetime.
     #[error("a lifetime is 301 to 604800 seconds (7 days): tokens are renewed 300 seconds ahead of their end")]
     Ttl,
@@ -63,21 +61,24 @@ impl GitHubBinding {
     /// A binding to github.com for reading and writing, with every option off and no push rules. `repos` is `None` for all that the
     /// token reaches; an empty list allows none.
     pub fn new(place: Place, repos: Option<Vec<RepoName>>) -> Self {
-        let token = Token { name: Self::SECRET.to_owned(), source: None };
+        let credential =
+            Credential::Token(Box::new(Token { name: Self::SECRET.to_owned(), source: None, owner: None }));
         let (host, options) = (GitHubHost::Public, Options::default());
         let authority = authority(&host).expect("a plain host name");
+        let site = GitHubSite::new(GitHubSite::GITHUB).expect("a plain host name");
         let scope = Scope { host, all: repos.is_none(), write: true, options, user_token: true };
         let (ttl, rules) = (Duration::from_secs(3600), PushRules::unlimited());
-        Self { place, authority, repos, ttl, token, push: None, rules, scope }
+        Self { place, authority, repos, ttl, credential, site, push: None, rules, scope }
     }
 
     /// The same for another installation of GitHub.
     ///
     /// # Errors
-    /// [`GitHubError::Host`].
-    pub fn with_host(mut self, host: &str) -> Result<Self, GitHubError> {
+    /// [`GitHubBindingError::Host`] and [`GitHubBindingError::Site`].
+    pub fn with_host(mut self, host: &str) -> Result<Self, GitHubBindingError> {
         self.scope.host = host.parse()?;
         self.authority = authority(&self.scope.host).ok_or(HostError::NotAHost)?;
+        self.site = GitHubSite::new(self.scope.host.name())?;
         Ok(self)
     }
 
@@ -90,8 +91,8 @@ impl GitHubBinding {
     /// The same with an option on.
     ///
     /// # Errors
-    /// [`GitHubError::Option`].
-    pub fn with_option(mut self, option: &str) -> Result<Self, GitHubError> {
+    /// [`GitHubBindingError::Option`].
+    pub fn with_option(mut self, option: &str) -> Result<Self, GitHubBindingError> {
         let option: GitHubOption = option.parse()?;
         self.scope.options = self.scope.options.iter().chain([option]).collect();
         Ok(self)
@@ -100,10 +101,10 @@ impl GitHubBinding {
     /// The same with another lifetime of tokens whose end is not told, in seconds.
     ///
     /// # Errors
-    /// [`GitHubError::Ttl`].
-    pub fn with_ttl_seconds(self, seconds: u64) -> Result<Self, GitHubError> {
+    /// [`GitHubBindingError::Ttl`].
+    pub fn with_ttl_seconds(self, seconds: u64) -> Result<Self, GitHubBindingError> {
         if seconds <= Self::MARGIN || seconds > Self::MAX_TTL {
-            return Err(GitHubError::Ttl);
+            return Err(GitHubBindingError::Ttl);
         }
         Ok(Self { ttl: Duration::from_secs(seconds), ..self })
     }
@@ -117,9 +118,24 @@ impl GitHubBinding {
         Ok(Self { rules, push: Some(push), ..self })
     }
 
-    /// The same with another token.
-    pub fn with_token(self, token: Token) -> Self {
-        Self { token, ..self }
+    /// The same with one token for all of it, of a person.
+    pub fn with_token(mut self, token: Token) -> Self {
+        self.scope.user_token = true;
+        Self { credential: Credential::Token(Box::new(token)), ..self }
+    }
+
+    /// The same with tokens of a GitHub App, one for the repositories of each owner, with the permissions that its access and options
+    /// need. `owner` is whose repositories are meant where all are allowed.
+    ///
+    /// # Errors
+    /// [`AppError`].
+    pub fn with_app(mut self, client_id: ClientId, grant: AppGrant, owner: Option<&str>) -> Result<Self, AppError> {
+        self.scope.user_token = match &grant {
+            AppGrant::Installation { .. } => false,
+            AppGrant::User { .. } => true,
+        };
+        let app = App::new(client_id, grant, self.repos(), owner)?;
+        Ok(Self { credential: Credential::App(app), ..self })
     }
 
     /// Where it was written.
@@ -152,9 +168,19 @@ impl GitHubBinding {
         self.push.as_ref()
     }
 
-    /// Where its token comes from.
-    pub fn token(&self) -> &Token {
-        &self.token
+    /// Where its tokens come from.
+    pub fn credential(&self) -> &Credential {
+        &self.credential
+    }
+
+    /// Its tokens, at least one; with more than one, each is for another owner's repositories.
+    pub fn tokens(&self) -> Vec<Token> {
+        self.credential.tokens(&self.scope, &self.site)
+    }
+
+    /// Where its pages and APIs are.
+    pub fn site(&self) -> &GitHubSite {
+        &self.site
     }
 
     /// How long a token is used whose end is not told.
@@ -170,18 +196,6 @@ impl GitHubBinding {
     pub fn explain(&self, host: &str, method: &str, target: &str) -> Result<Route, OutOfScope> {
         let request = Request { host, method, target, content_type: None, body: false };
         route::judge(&self.scope, &Listed::assumed(self.repos()), &request)
-    }
-
-    /// Where the REST API begins, and where GraphQL is.
-    pub fn api(&self) -> (String, String) {
-        let host = self.authority.host.to_string();
-        match host.as_str() {
-            "github.com" => ("https://api.github.com".to_owned(), "https://api.github.com/graphql".to_owned()),
-            tenant if tenant.ends_with(".ghe.com") => {
-                (format!("https://api.{tenant}"), format!("https://api.{tenant}/graphql"))
-            }
-            server => (format!("https://{server}/api/v3"), format!("https://{server}/api/graphql")),
-        }
     }
 
     /// Whether it judges what is asked of a destination.
@@ -208,19 +222,18 @@ impl GitHubBinding {
 
     /// Whether both say the same, wherever that was written.
     pub fn is_same_as(&self, other: &Self) -> bool {
-        let parts = |this: &Self| (this.authority.clone(), this.repos.clone(), this.ttl, this.token.clone());
+        let parts = |this: &Self| (this.authority.clone(), this.repos.clone(), this.ttl, this.credential.clone());
         parts(self) == parts(other) && self.push == other.push && self.scope == other.scope
     }
 
-    /// The secret that it declares itself, with its source.
-    pub fn secret(&self) -> Option<(String, SecretSource)> {
-        let source = self.token.source.clone()?;
-        Some((self.token.name.clone(), source))
+    /// The secrets that it declares itself, with their sources.
+    pub fn secrets(&self) -> Vec<(String, SecretSource)> {
+        self.tokens().into_iter().filter_map(|Token { name, source, .. }| Some((name, source?))).collect()
     }
 
     /// What it does to requests that its own check lets pass.
     pub fn bindings(&self) -> Vec<Binding> {
-        let mut bindings = Vec::new();
+        let (mut bindings, tokens) = (Vec::new(), self.tokens());
         for (host, form) in self.credential_hosts() {
             let placement = match form {
                 CredentialForm::None => continue,
@@ -231,8 +244,10 @@ impl GitHubBinding {
                     suffix: String::new(),
                 },
             };
-            let binding = Binding::of_parts(host, self.token.name.clone(), placement);
-            bindings.push(binding.with_ttl(self.ttl).for_github());
+            for Token { name, owner, .. } in &tokens {
+                let binding = Binding::of_parts(host.clone(), name.clone(), placement.clone());
+                bindings.push(binding.with_ttl(self.ttl).for_github(owner.clone()));
+            }
         }
         bindings
     }

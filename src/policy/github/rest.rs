@@ -60,7 +60,8 @@ pub(super) fn upload(asked: &Asked<'_>, skip: usize) -> Result<Route, OutOfScope
             }
             let credential = CredentialForm::Bearer;
             let family = "releases/*/assets on the host for uploads";
-            Ok(Route { repository, wiki: false, action: Action::Forward, family, credential, answer: Answer::Learn })
+            let (action, answer) = (Action::Forward, Answer::Learn);
+            Ok(Route { repository, named: Vec::new(), wiki: false, action, family, credential, answer })
         }
         _ => Err(refused(asked, "only assets of releases are uploaded there")),
     }
@@ -171,7 +172,8 @@ impl Matched<'_> {
     }
 
     fn made(self, action: Action, family: &'static str, answer: Answer) -> Route {
-        Route { repository: self.subject, wiki: false, action, family, credential: CredentialForm::Bearer, answer }
+        let (repository, credential) = (self.subject, CredentialForm::Bearer);
+        Route { repository, named: Vec::new(), wiki: false, action, family, credential, answer }
     }
 
     /// No check is due; but what GitHub may read as a form has to be no form that changes the method.
@@ -192,8 +194,8 @@ impl Matched<'_> {
             }
             Check::Search => {
                 let text = query.only("q")?.ok_or_else(|| malformed("a search has a `q`"))?;
-                search::check(&text, self.asked.known, self.asked.scope.all)?;
-                plain(self)
+                let named = search::check(&text, self.asked.known, self.asked.scope.all)?;
+                Ok(Route { named, ..plain(self)? })
             }
             Check::PublicSearch => Ok(Route { credential: CredentialForm::None, ..plain(self)? }),
             Check::LabelRepository => {

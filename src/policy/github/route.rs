@@ -33,6 +33,8 @@ pub struct Request<'a> {
 pub struct Route {
     /// The repository that it is about; none for what belongs to no repository.
     pub repository: Option<Subject>,
+    /// Further repositories whose content the answer may hold: those that a search names.
+    pub named: Vec<RepoName>,
     /// Whether it is that repository's wiki.
     pub wiki: bool,
     /// What has to be done before, or instead of, forwarding it.
@@ -165,6 +167,7 @@ impl Asked<'_> {
         }
         Ok(Route {
             repository: None,
+            named: Vec::new(),
             wiki: false,
             action: Action::Graphql,
             family: "/graphql",
@@ -180,6 +183,13 @@ impl Asked<'_> {
 
     pub fn read_only(&self) -> OutOfScope {
         OutOfScope::new(Code::ReadOnly, "this sandbox may read its repositories and not write to them")
+    }
+}
+
+impl Route {
+    /// The names of the repositories that it is about, where they are known.
+    pub fn names(&self) -> impl Iterator<Item = &RepoName> {
+        self.repository.as_ref().and_then(Subject::name).into_iter().chain(&self.named)
     }
 }
 

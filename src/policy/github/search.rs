@@ -27,20 +27,28 @@ const WIDENING: [&str; 10] = [
 ];
 
 /// Whether a search finds things of the binding's repositories only. The classic and the advanced grammar both have to read it so; what
-/// they could read differently is refused. Where the binding is for all repositories, a search may be about any.
+/// they could read differently is refused. Where the binding is for all repositories, a search may be about any. Gives the repositories that
+/// it names, where not all are allowed.
 ///
 /// # Errors
 /// [`Code::RepoNotAllowed`] and [`Code::RepoIdentityChanged`] for a `repo:` of another, [`Code::NotAllowed`] for a search that no `repo:`
 /// limits or that another qualifier widens, [`Code::Malformed`] for what has no certain reading.
-pub fn check(query: &str, known: &dyn Known, all: bool) -> Result<(), OutOfScope> {
+pub fn check(query: &str, known: &dyn Known, all: bool) -> Result<Vec<RepoName>, OutOfScope> {
     if query.len() > MAX_SEARCH {
         return Err(malformed(format!("the search is longer than {MAX_SEARCH} bytes")));
     }
     if all {
-        return Ok(());
+        return Ok(Vec::new());
     }
-    let mut reader =
-        Reader { chars: query.chars().peekable(), known, depth: 0, negated: false, limited: false, alternative: false };
+    let mut reader = Reader {
+        chars: query.chars().peekable(),
+        known,
+        depth: 0,
+        negated: false,
+        limited: false,
+        alternative: false,
+        names: Vec::new(),
+    };
     while reader.step()? {}
     if reader.depth != 0 {
         return Err(doubt("a parenthesis is not closed"));
@@ -51,7 +59,7 @@ pub fn check(query: &str, known: &dyn Known, all: bool) -> Result<(), OutOfScope
             "a search has to name a repository of this sandbox: add repo:OWNER/NAME, outside parentheses and without OR",
         ));
     }
-    Ok(())
+    Ok(reader.names)
 }
 
 fn doubt(what: &str) -> OutOfScope {
@@ -68,6 +76,8 @@ struct Reader<'a> {
     limited: bool,
     /// Whether there is an `OR` on the outermost level.
     alternative: bool,
+    /// What `repo:` names.
+    names: Vec<RepoName>,
 }
 
 impl Reader<'_> {
@@ -220,7 +230,8 @@ impl Reader<'_> {
         self.ends("the value of repo: goes on")?;
         let name =
             RepoName::parse(&value).map_err(|_| malformed(format!("repo:{} is not repo:OWNER/NAME", Shown(&value))))?;
-        member(name, self.known, false)?;
+        member(name.clone(), self.known, false)?;
+        self.names.push(name);
         self.limited |= self.depth == 0 && !self.negated;
         self.negated = false;
         Ok(())

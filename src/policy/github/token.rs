@@ -3,9 +3,8 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use crate::types::{Authority, Endpoint, EndpointError};
-
 use super::name::RepoName;
+use super::site::GitHubSite;
 
 /// An installation access token of a GitHub App, good for the repositories of one owner.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -149,84 +148,6 @@ impl ClientId {
     }
 }
 
-/// GitHub, or a GitHub of one's own: where its pages and its REST API are.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct GitHubSite {
-    host: String,
-    /// Without a slash at its end, like `api`.
-    web: String,
-    api: String,
-    api_authority: Authority,
-}
-
-/// Why a text names no [`GitHubSite`].
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum SiteError {
-    /// It is no host.
-    #[error(transparent)]
-    Host(#[from] EndpointError),
-    /// A URL.
-    #[error("it is more than a host; write github.com, or the host of your own GitHub")]
-    More,
-    /// The host of an API.
-    #[error("it is the host of an API; write the one of the pages, such as github.com or acme.ghe.com")]
-    Api,
-}
-
-impl GitHubSite {
-    /// github.com.
-    pub const GITHUB: &'static str = "github.com";
-
-    /// The site whose pages are at `host`, with a port where it is not 443: github.com, a tenant of ghe.com, or a GitHub
-    /// Enterprise Server, whose API is at `/api/v3`.
-    ///
-    /// # Errors
-    /// [`SiteError`].
-    pub fn new(host: &str) -> Result<Self, SiteError> {
-        if host.contains(['/', '?', '#']) {
-            return Err(SiteError::More);
-        }
-        let web = Endpoint::parse(&format!("https://{host}"))?.to_string();
-        let host = web.trim_start_matches("https://").to_owned();
-        if host.starts_with("api.") {
-            return Err(SiteError::Api);
-        }
-        let api = match host.as_str() {
-            Self::GITHUB => "https://api.github.com".to_owned(),
-            tenant if tenant.ends_with(".ghe.com") => format!("https://api.{tenant}"),
-            server => format!("https://{server}/api/v3"),
-        };
-        let api_authority = Endpoint::parse(&api)?.authority().clone();
-        Ok(Self { host, web, api, api_authority })
-    }
-
-    /// Its host, with the port where it is not 443.
-    pub fn host(&self) -> &str {
-        &self.host
-    }
-
-    /// Host and port of its REST API.
-    pub fn api_authority(&self) -> &Authority {
-        &self.api_authority
-    }
-
-    /// A place of the REST API, by its path from `/` on.
-    ///
-    /// # Errors
-    /// [`EndpointError::Path`] for a path that is none.
-    pub fn api(&self, path: &str) -> Result<Endpoint, EndpointError> {
-        Endpoint::parse(&format!("{}{path}", self.api))
-    }
-
-    /// A place of the pages and of git, by its path from `/` on.
-    ///
-    /// # Errors
-    /// [`EndpointError::Path`] for a path that is none.
-    pub fn web(&self, path: &str) -> Result<Endpoint, EndpointError> {
-        Endpoint::parse(&format!("{}{path}", self.web))
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -249,27 +170,6 @@ mod tests {
         let many = |count: usize| Repositories::named((0..count).map(|n| RepoName::new("a", &n.to_string()).unwrap()));
         assert_eq!(many(500).unwrap().to_string(), "a/0, a/1, a/10 and 497 more");
         assert_eq!(many(501), Err(RepositoriesError::TooMany));
-    }
-
-    #[test]
-    fn sites_have_their_apis_where_they_are() {
-        for (host, api, web) in [
-            ("GitHub.com", "https://api.github.com/user", "https://github.com/a/b.git"),
-            ("acme.ghe.com", "https://api.acme.ghe.com/user", "https://acme.ghe.com/a/b.git"),
-            ("ghes.test:8443", "https://ghes.test:8443/api/v3/user", "https://ghes.test:8443/a/b.git"),
-        ] {
-            let site = GitHubSite::new(host).unwrap();
-            assert_eq!(site.host(), host.to_ascii_lowercase());
-            assert_eq!(
-                (site.api("/user").unwrap().url().as_str(), site.web("/a/b.git").unwrap().url().as_str()),
-                (api, web)
-            );
-        }
-        assert_eq!(GitHubSite::new("https://github.com"), Err(SiteError::More));
-        assert_eq!(GitHubSite::new("github.com/acme"), Err(SiteError::More));
-        assert_eq!(GitHubSite::new("API.github.com"), Err(SiteError::Api));
-        assert_eq!(GitHubSite::new("u@github.com"), Err(SiteError::Host(EndpointError::Credentials)));
-        assert!(matches!(GitHubSite::new(""), Err(SiteError::Host(_))));
     }
 
     #[test]

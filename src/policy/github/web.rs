@@ -129,6 +129,7 @@ fn git(asked: &Asked<'_>, owner: &str, name: &str, tail: &[&str]) -> Result<Rout
     let answer = Answer::Plain;
     Ok(Route {
         repository: Some(repository),
+        named: Vec::new(),
         wiki,
         action: Action::Git(kind),
         family,
@@ -164,7 +165,15 @@ fn lfs(asked: &Asked<'_>, owner: &str, name: &str, rest: &[&str]) -> Result<Rout
         writes(asked, wiki)?;
     }
     let answer = if family == "info/lfs/objects/batch" { Answer::LfsBatch } else { Answer::Plain };
-    Ok(Route { repository: Some(repository), wiki, action, family, credential: CredentialForm::Basic, answer })
+    Ok(Route {
+        repository: Some(repository),
+        named: Vec::new(),
+        wiki,
+        action,
+        family,
+        credential: CredentialForm::Basic,
+        answer,
+    })
 }
 
 /// Archives, files and release downloads: reads, mostly answered by a redirect.
@@ -193,13 +202,29 @@ fn read(
         return Err(no_route(asked));
     }
     let repository = Some(member(repo_name(owner, name)?, asked.known, asked.scope.all)?);
-    Ok(Route { repository, wiki: false, action: Action::Forward, family, credential, answer: Answer::Redirect })
+    Ok(Route {
+        repository,
+        named: Vec::new(),
+        wiki: false,
+        action: Action::Forward,
+        family,
+        credential,
+        answer: Answer::Redirect,
+    })
 }
 
 /// A URL that is good where an answer has named it.
 pub(super) fn capability(family: &'static str) -> Route {
     let credential = CredentialForm::None;
-    Route { repository: None, wiki: false, action: Action::Capability, family, credential, answer: Answer::Redirect }
+    Route {
+        repository: None,
+        named: Vec::new(),
+        wiki: false,
+        action: Action::Capability,
+        family,
+        credential,
+        answer: Answer::Redirect,
+    }
 }
 
 /// `/{owner}/{repo}/{ref}/{path}`, after this many segments.
@@ -253,6 +278,7 @@ pub(super) fn maven(asked: &Asked<'_>) -> Result<Route, OutOfScope> {
     let repository = Some(member(repo_name(owner, name)?, asked.known, asked.scope.all)?);
     Ok(Route {
         repository,
+        named: Vec::new(),
         wiki: false,
         action,
         family: "/*/*/**",

@@ -59,8 +59,8 @@ struct Again {
 
 impl AnswerPlan {
     pub(super) fn new(records: &Arc<Records>, binding: &GitHubBinding, asked: Asked) -> Self {
-        let (rest, _) = binding.api();
-        let web = format!("https://{}", binding.host().host);
+        let site = binding.site();
+        let (rest, web) = (site.rest().to_owned(), site.pages().to_owned());
         let no_thin = binding.rules().needs_ancestry();
         let records = Arc::clone(records);
         Self { records, rest, web, asked, reading: Reading::Nothing, repository: None, no_thin, again: None }

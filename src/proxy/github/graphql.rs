@@ -6,19 +6,28 @@ use bytes::Bytes;
 use flate2::read::GzDecoder;
 use http::header::{CONTENT_ENCODING, CONTENT_TYPE, HeaderMap};
 
+use crate::credentials::LookUpError;
 use crate::policy::github::graphql::{
     self, Answer, Checked, Expect, Learn, RepositoryOf, Resolved, Rules, Types, resolve_query, resolved,
 };
 use crate::policy::github::scope::{GitHubHost, GitHubOption};
-use crate::policy::github::{Code, Known, NodeOwner, OutOfScope, RepoName};
+use crate::policy::github::{Code, Credential, Known, NodeOwner, OutOfScope, RepoName};
 
 use super::super::held::Held;
 use super::super::refusal::Refusal;
 use super::{BODY_MAX, Judge, replace_body};
 
+/// A document that may be sent.
+pub(super) struct Covered {
+    /// What its answer teaches.
+    pub(super) learn: Learn,
+    /// Whose repositories it is about, where that matters.
+    pub(super) owner: Option<String>,
+}
+
 impl Judge<'_> {
-    /// Judges a document, and says what its answer teaches. What goes on is what was judged.
-    pub(super) async fn graphql(&self, headers: &mut HeaderMap, body: &mut Held) -> Result<Learn, Refusal> {
+    /// Judges a document, and says what its answer teaches and whose token it needs. What goes on is what was judged.
+    pub(super) async fn graphql(&self, headers: &mut HeaderMap, body: &mut Held) -> Result<Covered, Refusal> {
         let kind = headers.get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or("application/json");
         if !kind.split(';').next().is_some_and(|kind| kind.trim().eq_ignore_ascii_case("application/json")) {
             return Err(self.malformed("a document of GraphQL is sent as application/json"));
@@ -40,7 +49,8 @@ impl Judge<'_> {
                 None => return Err(self.malformed("there are push rules: name the repository as owner and name")),
             }
         }
-        Ok(checked.learn)
+        let owner = self.owner_of(&checked.repositories).map_err(|denial| self.refuse(denial))?;
+        Ok(Covered { learn: checked.learn, owner })
     }
 
     async fn checked(&self, body: &[u8]) -> Result<Checked, OutOfScope> {
@@ -82,15 +92,38 @@ impl Judge<'_> {
             GitHubHost::Server(_) => Types::Old,
         };
         let calls = self.records.calls();
-        let ids: Vec<&str> = unknown.iter().map(|(id, _)| id.as_str()).collect();
-        let answer = calls.graphql(resolve_query(&ids, types)).await.map_err(|error| error.refusal())?;
-        let found = resolved(&ids, &answer);
-        self.records.learn_nodes(found.into_iter().filter_map(|(id, resolved)| Some((id, self.owner_of(resolved)?))));
-        Ok(())
+        let mut open: Vec<&str> = unknown.iter().map(|(id, _)| id.as_str()).collect();
+        let mut failed = calls.tokens().is_empty().then_some(LookUpError::NoCredential);
+        // What one owner's token does not see may be another's.
+        for token in calls.tokens() {
+            match calls.graphql(token, resolve_query(&open, types)).await {
+                Ok(answer) => {
+                    let found = resolved(&open, &answer).into_iter();
+                    let found: Vec<_> = found.filter_map(|(id, of)| Some((id, self.node_owner(of)?))).collect();
+                    open.retain(|id| !found.iter().any(|(known, _)| known == id));
+                    self.records.learn_nodes(found);
+                }
+                Err(error) => failed = Some(error),
+            }
+            if open.is_empty() {
+                return Ok(());
+            }
+        }
+        failed.map_or(Ok(()), |error| Err(error.refusal()))
+    }
+
+    /// Whose token is for all of these; none where any is.
+    fn owner_of(&self, repositories: &[RepositoryOf]) -> Result<Option<String>, OutOfScope> {
+        let credential = self.binding.credential();
+        if let Credential::Token(_) = credential {
+            return Ok(None);
+        }
+        let names: Result<Vec<_>, _> = repositories.iter().map(|of| self.name_of_repository(of)).collect();
+        Ok(credential.owner_of(names?.iter().flatten())?.map(str::to_owned))
     }
 
     /// Whom something belongs to that was looked up; none where the credential sees no such thing.
-    fn owner_of(&self, resolved: Resolved) -> Option<NodeOwner> {
+    fn node_owner(&self, resolved: Resolved) -> Option<NodeOwner> {
         Some(match resolved {
             Resolved::Repository { node_id, number } => match (self.records.node(&node_id), number) {
                 (Some(owner), _) => owner,
