@@ -24,6 +24,7 @@ mod files;
 mod files_names;
 mod files_read;
 mod github;
+mod github_apps;
 mod github_server;
 mod github_tokens;
 mod hello;
@@ -88,6 +89,7 @@ const GROUPS: &[(&str, &[Case])] = &[
     ("clients", clients::CASES),
     ("github_server", github_server::CASES),
     ("github", github::CASES),
+    ("github_apps", github_apps::CASES),
     ("authority", authority::CASES),
     ("bindings", bindings::CASES),
     ("renewal", renewal::CASES),

@@ -33,7 +33,7 @@ async fn case(listed: Option<&[&str]>, answers: &[(u16, &str)]) -> Case {
     };
     let keeper = Arc::new(Keeper::new("T", Box::new(Fixed("real")), Arc::clone(&clock)));
     keeper.start().await.unwrap();
-    let site = GitHubSite::new("github.test").unwrap();
+    let site = GitHubSite::new(GitHubSite::GITHUB).unwrap();
     let calls = Calls::new(&site, vec![Kept { keeper, owner: None }], Arc::clone(&script) as Arc<dyn Fetch>);
     let listed = listed.map(|names| names.iter().map(|name| name_of(name)).collect());
     Case { records: Records::new(listed, calls, clock), script, time }
@@ -67,7 +67,7 @@ impl Case {
 
 #[tokio::test]
 async fn a_name_is_pinned_once_and_a_former_name_leads_to_the_same() {
-    let moved = r#"{"message":"Moved Permanently","url":"https://api.github.test/repositories/1"}"#;
+    let moved = r#"{"message":"Moved Permanently","url":"https://api.github.com/repositories/1"}"#;
     let case = case(Some(&["acme/old"]), &[(301, moved), (200, &repository("Acme/Widget", 1, 7))]).await;
     assert_eq!(case.is("acme/old"), "unresolved");
     case.records.refresh().await;
@@ -77,7 +77,7 @@ async fn a_name_is_pinned_once_and_a_former_name_leads_to_the_same() {
     assert_eq!(case.records.node("R_1"), Some(NodeOwner::Repository(1)));
     let asked = case.script.asked();
     let urls: Vec<&str> = asked.iter().map(|asked| asked[1].as_str()).collect();
-    assert_eq!(urls, ["https://api.github.test/repos/acme/old", "https://api.github.test/repositories/1"]);
+    assert_eq!(urls, ["https://api.github.com/repos/acme/old", "https://api.github.com/repositories/1"]);
     assert!(asked[0][2].contains("authorization: Bearer real"), "{}", asked[0][2]);
 }
 
@@ -85,8 +85,8 @@ async fn a_name_is_pinned_once_and_a_former_name_leads_to_the_same() {
 async fn a_redirect_to_elsewhere_is_not_followed() {
     for url in [
         "https://evil.test/repositories/1",
-        "https://api.github.test.evil/repositories/1",
-        "https://api.github.test/user",
+        "https://api.github.com.evil/repositories/1",
+        "https://api.github.com/user",
     ] {
         let case = case(Some(&["acme/old"]), &[(301, &format!(r#"{{"url":"{url}"}}"#))]).await;
         case.records.refresh().await;

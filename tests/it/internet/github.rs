@@ -89,6 +89,8 @@ pub struct Seen {
     pub headers: Vec<(String, String)>,
     /// The first 8 KiB, as text.
     pub body: String,
+    /// When it came, in seconds.
+    pub time: f64,
 }
 
 impl Seen {

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::policy::github::RepoName;
+use crate::policy::toml;
 
 /// One binding with these lines.
 fn binding(lines: &str) -> String {
@@ -36,6 +37,18 @@ mistakes! {
         "dir/p.toml:4:39: unknown key \"push.forced\"\n  hint: did you mean `force`?"];
     two_bindings_to_one_host: binding("repos = [\"a/b\"]") + &binding("repos = [\"a/c\"]") => [
         "dir/p.toml:4:1: there is a binding to github.com at dir/p.toml:1:1, too\n  hint: name all repositories of a host in one binding"];
+    an_app_and_a_token: binding("repos = [\"a/b\"]\nsecret_name = \"KEY\"\napp = { client_id = \"Iv1.x\", private_key = \"KEY\" }") + KEY => [
+        "dir/p.toml:5:7: a binding has one of `secret_name`, `app` and `user_app`\n  hint: keep one of them: it says where the token comes from"];
+    an_app_for_all_of_nobody: binding("repos = \"all\"\napp = { client_id = \"Iv1.x\", private_key = \"KEY\" }") + KEY => [
+        "dir/p.toml:4:7: the App has no token for this binding\n  hint: repos = \"all\" are those of one owner here: add owner = \"…\" to the App"];
+    an_app_without_its_key: binding("repos = [\"a/b\", \"c/d\"]\napp = { client_id = \"Iv1.x\", private_key = \"NONE\" }") => [
+        "dir/p.toml:4:44: the secret \"NONE\" is not declared\n  hint: add [secrets.NONE] to the file, or --secret NONE=env:NONE"];
+    an_app_of_little: binding("repos = [\"a/b\"]\napp = { client = \"Iv1.x\" }") => [
+        "dir/p.toml:4:7: `app` has no `private_key`\n  hint: add private_key = \"…\"",
+        "dir/p.toml:4:7: `app` has no `client_id`\n  hint: add client_id = \"…\"",
+        "dir/p.toml:4:9: unknown key \"app.client\"\n  hint: known here: client_id, private_key, owner"];
+    a_secret_that_an_app_makes: binding("repos = [\"a/b\"]\napp = { client_id = \"Iv1.x\", private_key = \"KEY\" }") + KEY + "[secrets.GITHUB_TOKEN_A]\nenv = \"A\"\n" => [
+        "dir/p.toml:4:7: the token of this App is the secret \"GITHUB_TOKEN_A\", which is declared already\n  hint: give the other one another name"];
     a_header_of_the_apis: binding("repos = []") + "[[header_bindings]]\nhost = \"api.github.com\"\nheader = \"Authorization\"\nsecret_name = \"KEY\"\n" + KEY => [
         "dir/p.toml:1:1: both this binding (paths /…) and the one at dir/p.toml:4:1 (paths /…) would set the header authorization of one request to api.github.com\n  hint: keep one of them, or give them path prefixes of which none begins the other"];
 }
@@ -93,4 +106,61 @@ fn the_binding_opens_its_hosts_and_no_other() {
     let text = binding("repos = []") + "[tls]\npassthrough = [\"github.com\", \"*.githubusercontent.com\"]\n";
     let mistakes = load(&[file(&text)], &PolicyOptions::default()).unwrap_err();
     assert!(mistakes.as_slice().iter().any(|mistake| mistake.to_string().contains("github.com")), "{mistakes}");
+}
+
+const APP: &str =
+    "repos = [\"other/x\", \"acme/b\", \"acme/a\"]\napp = { client_id = \"Iv1.x\", private_key = \"KEY\" }";
+
+#[test]
+fn an_app_gives_each_owner_a_token_that_github_narrows() {
+    let compiled = compile(&(binding(APP) + KEY));
+    assert_eq!(warnings(&compiled), [""; 0]);
+    let sources: Vec<String> =
+        compiled.secrets.iter().map(|secret| format!("{}: {}", secret.name, secret.source)).collect();
+    assert_eq!(
+        sources[..2],
+        [
+            "GITHUB_TOKEN_ACME: the App Iv1.x at github.com, for acme/a, acme/b",
+            "GITHUB_TOKEN_OTHER: the App Iv1.x at github.com, for other/x"
+        ]
+    );
+    let [github] = compiled.policy.githubs() else { panic!("one binding") };
+    assert!(!github.scope().user_token, "an installation has no GET /user");
+    let again = compile(&toml(&compiled, false));
+    assert!(again.policy.githubs()[0].is_same_as(github), "{}", toml(&compiled, false));
+    let other = compile(&(binding(&APP.replace("Iv1.x", "Iv1.y")) + KEY));
+    assert!(!other.policy.githubs()[0].is_same_as(github));
+}
+
+#[test]
+fn a_question_is_answered_with_its_owners_token() {
+    use crate::policy::Question;
+    let compiled = compile(&(binding(APP) + KEY));
+    let secrets = |text: &str| {
+        let permit = Question::parse(text).unwrap().ask(&compiled.policy)?;
+        let secret = |at: usize| compiled.policy.bindings()[at].secret_name().to_owned();
+        Ok::<_, crate::policy::Denial>(permit.bindings.into_iter().map(secret).collect::<Vec<_>>().join(" "))
+    };
+    for (text, secret) in [
+        ("GET https://api.github.com/repos/other/x", "GITHUB_TOKEN_OTHER"),
+        ("GET https://api.github.com/repos/acme/b/pulls", "GITHUB_TOKEN_ACME"),
+        ("GET https://github.com/other/x.git/info/refs?service=git-upload-pack", "GITHUB_TOKEN_OTHER"),
+        ("GET https://api.github.com/rate_limit", "GITHUB_TOKEN_ACME"),
+        ("GET https://api.github.com/search/issues?q=repo:other/x+bug", "GITHUB_TOKEN_OTHER"),
+    ] {
+        assert_eq!(secrets(text).unwrap(), secret, "{text}");
+    }
+    let both = "GET https://api.github.com/search/issues?q=repo:other/x+repo:acme/a";
+    assert_eq!(secrets(both).unwrap_err().code(), "not_allowed");
+}
+
+#[test]
+fn a_users_app_is_printed_as_it_was_written() {
+    let app = "repos = \"all\"\nuser_app = { client_id = \"Iv1.x\", client_secret = \"KEY\", user_token = \"USER\", owner = \"Acme\" }";
+    let compiled = compile(&(binding(app) + KEY + "[secrets.USER]\nenv = \"USER\"\n"));
+    let text = toml(&compiled, false);
+    assert!(text.contains("owner = \"acme\"") && !text.contains("GITHUB_TOKEN_ACME"), "{text}");
+    let again = compile(&text);
+    assert!(again.policy.githubs()[0].is_same_as(&compiled.policy.githubs()[0]));
+    assert!(compiled.policy.githubs()[0].scope().user_token);
 }

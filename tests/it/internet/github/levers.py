@@ -50,6 +50,11 @@ def revoke(world, text):
     world.tokens.pop(text, None)
 
 
+def revoke_of(world, number):
+    """Every token of an installation."""
+    world.tokens = {text: token for text, token in world.tokens.items() if token.installation != number}
+
+
 def revoke_all(world):
     world.tokens.clear()
 
@@ -63,13 +68,18 @@ def lifetime(world, seconds):
     world.lifetime = seconds
 
 
-def installation(world, account, number=None, suspended=False, gone=False):
+def installation(world, account, number=None, suspended=False, gone=False, lifetime=None, dead=False):
+    """Of the App, for an account; of a dead one every token is refused, those it has given and those it will give."""
     for key in [key for key, row in world.installations.items() if row["account"] == account]:
         number = number or key
         del world.installations[key]
     if not gone:
         number = number or next(world.numbers)
-        world.installations[number] = {"id": number, "account": account, "suspended": suspended}
+        world.installations[number] = {
+            "id": number, "account": account, "suspended": suspended, "lifetime": lifetime, "dead": dead,
+        }
+    if dead:
+        revoke_of(world, number)
     return number
 
 
@@ -117,6 +127,6 @@ def warm(_world):
 LEVERS = {
     lever.__name__: lever
     for lever in [
-        token, repository, revoke, revoke_all, expire, lifetime, installation, rename, delete, fault, git, look, large, warm
+        token, repository, revoke, revoke_of, revoke_all, expire, lifetime, installation, rename, delete, fault, git, look, large, warm
     ]
 }

@@ -78,12 +78,20 @@ def one(world, request, segments):
         if name not in PERMISSIONS or levels.index(level) > levels.index(PERMISSIONS[name]):
             return message(422, f"The permissions requested are not granted to this installation: {name}.")
     write = wanted.get("contents") == "write"
-    text = world.mint("acme-app[bot]", {r.id for r in chosen or mine}, write, world.lifetime, installation=row["id"])
-    expires = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(world.tokens[text].expires))
+    life = row.get("lifetime") or world.lifetime
+    text = world.mint("acme-app[bot]", {r.id for r in chosen or mine}, write, life, installation=row["id"])
+    expires = moment(world.tokens[text].expires)
+    if row.get("dead"):
+        world.tokens.pop(text)
     answer = {"token": text, "expires_at": expires, "permissions": wanted, "repository_selection": "all"}
     if chosen:
         answer |= {"repository_selection": "selected", "repositories": [repository_form(r, request.site) for r in chosen]}
     return as_json(201, answer)
+
+
+def moment(seconds):
+    """With the fraction of a second, of which nothing is lost for tokens that live for seconds."""
+    return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(seconds)) + f".{int(seconds % 1 * 1000000):06}Z"
 
 
 def choose(mine, body):
@@ -133,5 +141,8 @@ def narrow(world, request, segments):
     mine = [r for r in world.repositories.values() if r.owner.login.lower() == target or r.owner.id == body.get("target_id")]
     chosen = choose(mine, body)
     text = world.mint(parent.viewer.login, {r.id for r in chosen}, True, 28800, "ghu_" + str(next(world.numbers)).rjust(36, "n"))
-    expires = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(world.tokens[text].expires))
-    return as_json(200, {"id": 1, "token": text, "expires_at": expires, "user": {"login": parent.viewer.login}})
+    installation = {"permissions": body.get("permissions"), "repository_selection": "selected", "account": {"login": target, "id": 1}}
+    return as_json(200, {
+        "id": 1, "token": text, "expires_at": moment(world.tokens[text].expires), "user": {"login": parent.viewer.login},
+        "installation": installation,
+    })
