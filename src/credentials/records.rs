@@ -139,6 +139,15 @@ impl Records {
         }
     }
 
+    /// Has the names that lead to a repository looked up at the next request: GitHub says that it has moved, so its old name may be
+    /// given to another.
+    pub fn look_again(&self, id: u64) {
+        let seen = (self.clock)() - FRESH;
+        let mut state = self.lock();
+        let moved = state.pins.values_mut().filter(|pin| pin.repository.id == id);
+        moved.for_each(|pin| pin.seen = pin.seen.min(seen));
+    }
+
     /// The record of a repository that the binding allows.
     ///
     /// # Errors
@@ -179,6 +188,8 @@ impl Records {
     /// Remembers what node ids belong to.
     pub fn learn_nodes(&self, nodes: impl IntoIterator<Item = (String, NodeOwner)>) {
         let until = (self.clock)() + LEARNED;
+        // What they come from may look into the records, too.
+        let nodes: Vec<_> = nodes.into_iter().collect();
         let mut state = self.lock();
         nodes.into_iter().for_each(|(id, owner)| state.nodes.insert(id, owner, until));
     }
@@ -186,6 +197,7 @@ impl Records {
     /// Remembers numbers of issues of allowed repositories.
     pub fn learn_issues(&self, ids: impl IntoIterator<Item = u64>) {
         let until = (self.clock)() + LEARNED;
+        let ids: Vec<_> = ids.into_iter().collect();
         let mut state = self.lock();
         ids.into_iter().for_each(|id| state.issues.insert(id, (), until));
     }

@@ -25,6 +25,8 @@ mod files_names;
 mod files_read;
 mod github;
 mod github_apps;
+mod github_clients;
+mod github_scope;
 mod github_server;
 mod github_tokens;
 mod hello;
@@ -90,6 +92,8 @@ const GROUPS: &[(&str, &[Case])] = &[
     ("github_server", github_server::CASES),
     ("github", github::CASES),
     ("github_apps", github_apps::CASES),
+    ("github_clients", github_clients::CASES),
+    ("github_scope", github_scope::CASES),
     ("authority", authority::CASES),
     ("bindings", bindings::CASES),
     ("renewal", renewal::CASES),

@@ -116,6 +116,32 @@ async fn a_name_that_changes_hands_is_closed_for_good() {
 }
 
 #[tokio::test]
+async fn a_name_that_has_moved_is_looked_up_at_the_next_request() {
+    let answers = [repository("acme/widget", 1, 7), repository("acme/moved", 1, 7), repository("acme/widget", 2, 7)];
+    let answers: Vec<(u16, &str)> = answers.iter().map(|answer| (200, answer.as_str())).collect();
+    let case = case(Some(&["acme/widget"]), &answers).await;
+    case.records.refresh().await;
+    case.records.look_again(9);
+    case.records.refresh().await;
+    assert_eq!(case.script.asked().len(), 1);
+    for is in ["1", "changed"] {
+        // However often it is said, what was seen is believed until it has been looked up.
+        (0..3).for_each(|_| case.records.look_again(1));
+        assert_eq!(case.is("acme/widget"), "1");
+        case.records.refresh().await;
+        assert_eq!(case.is("acme/widget"), is);
+    }
+}
+
+#[tokio::test]
+async fn what_is_learned_may_be_looked_up_while_it_is_told() {
+    let case = case(Some(&["acme/widget"]), &[(200, &repository("acme/widget", 1, 7))]).await;
+    case.records.refresh().await;
+    case.records.learn_nodes(["I_1"].into_iter().filter_map(|id| Some((id.to_owned(), case.records.node("R_1")?))));
+    assert_eq!(case.records.node("I_1"), Some(NodeOwner::Repository(1)));
+}
+
+#[tokio::test]
 async fn a_look_up_that_fails_closes_what_was_known_after_a_while() {
     let case = case(Some(&["acme/widget"]), &[(200, &repository("acme/widget", 1, 7)), (500, ""), (404, "{}")]).await;
     case.records.refresh().await;

@@ -126,6 +126,9 @@ impl AnswerPlan {
     pub async fn take(&mut self, mut response: Response<Held>) -> Result<Response<Held>, Refusal> {
         response.headers_mut().remove(SET_COOKIE);
         self.learn_redirect(&response);
+        if let (StatusCode::MOVED_PERMANENTLY, Some(repository)) = (response.status(), &self.repository) {
+            self.records.look_again(repository.id);
+        }
         match &self.reading {
             Reading::Nothing => {}
             Reading::Ids => self.learn_ids(&mut response).await,

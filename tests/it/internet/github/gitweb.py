@@ -4,6 +4,7 @@ import gzip
 import os
 import re
 import subprocess
+from urllib.parse import unquote
 
 import lfs
 from answers import Answer, Refusal, redirect
@@ -23,7 +24,9 @@ def ask():
 
 
 def serve(world, request):
-    path = request.path.rstrip("/")
+    owner, slash, rest = request.path.lstrip("/").partition("/")
+    name, below, tail = rest.rstrip("/").partition("/")
+    path = f"/{unquote(owner)}{slash}{unquote(name)}{below}{tail}"
     if match := REPOSITORY.match(path):
         owner, name, _, tail = match.groups()
         wiki = name.endswith(".wiki")
@@ -148,7 +151,9 @@ def serve_codeload(world, request):
     target = request.path + ("?" + request.query_text if request.query_text else "")
     with world.lock:
         if found := world.links.get((request.host, target)):
-            return Answer(200, found[1](request)[0], ("Content-Type", "application/x-gzip"))
+            name = "-".join(request.segments()[:2]) + (".zip" if "zip" in request.segments()[2] else ".tar.gz")
+            kept = ("Content-Disposition", f"attachment; filename={name}")
+            return Answer(200, found[1](request)[0], ("Content-Type", "application/x-gzip"), kept)
         owner, name, kind, reference = (request.segments() + ["", "", ""])[:4]
         repository, _ = visible(world, request, f"{owner}/{name}", ask)
         form = "zip" if "zip" in kind else "tar.gz"

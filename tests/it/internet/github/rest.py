@@ -1,7 +1,7 @@
 """REST: who asks, which repository, which route; pages."""
 
 import re
-from urllib.parse import urlencode
+from urllib.parse import unquote, urlencode
 
 import rest_account
 import rest_actions
@@ -76,6 +76,7 @@ def locate(world, request, path):
     if match is None:
         return None
     name, number, rest = match.groups()
+    name = name and unquote(name)
     found = world.find(name) if name else world.repositories.get(int(number))
     if found and found.public and request.credential() is None:
         return found, rest or ""
