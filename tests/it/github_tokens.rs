@@ -7,6 +7,7 @@ use crate::internet::github_app::{Odd, private_key, start};
 use crate::internet::internet;
 use crate::internet::issuer::Issuer;
 use crate::issuers::{gives, private_file, run};
+use crate::rig::fresh_address;
 use crate::sandbox::{Run, refuses};
 use crate::table::program;
 
@@ -47,7 +48,7 @@ const TOKENS: &str = "POST /api/v3/app/installations/7/access_tokens";
 /// With the key in either form; nothing of it or of the token is seen inside.
 fn an_app_gets_a_token_for_what_it_names() {
     let name = "apps.github.test";
-    let github = start(name, "11.22.44.140", Odd::default());
+    let github = start(name, &fresh_address(), Odd::default());
     for (number, kind) in ["pkcs1", "pkcs8"].into_iter().enumerate() {
         let host = format!("{kind}.github.allowed.test");
         let token = format!("ghs_canary{:030}", 2 * number + 1);
@@ -77,7 +78,7 @@ while time.monotonic() < end:
 tell([done, wrong])
 "#;
     let (host, name) = ("lives.github.allowed.test", "lives.github.test");
-    let github = start(name, "11.22.44.141", Odd { life: 2, ..Odd::default() });
+    let github = start(name, &fresh_address(), Odd { life: 2, ..Odd::default() });
     let (told, _) = program(app_run(host, name, ONE, "pkcs1"), code);
     assert!(told[0].as_u64() > Some(100) && told[1] == serde_json::json!([]), "{told}");
     let mut used: Vec<String> =
@@ -96,8 +97,8 @@ tell([done, wrong])
 
 fn what_a_token_cannot_be_had_for_stops_the_start() {
     let name = "closed.github.test";
-    let github = start(name, "11.22.44.142", Odd::default());
-    start("suspended.github.test", "11.22.44.143", Odd { is_suspended: true, ..Odd::default() });
+    let github = start(name, &fresh_address(), Odd::default());
+    start("suspended.github.test", &fresh_address(), Odd { is_suspended: true, ..Odd::default() });
     let rows = [
         (
             name,
@@ -133,7 +134,7 @@ fn a_token_for_other_repositories_is_not_used() {
         [vec![(100, "acme/widget"), (101, "acme/lib")], vec![(101, "acme/lib")], vec![]].into_iter().enumerate()
     {
         let name = format!("odd{number}.github.test");
-        start(&name, &format!("11.22.44.{}", 144 + number), Odd { gives: Some(gives), ..Odd::default() });
+        start(&name, &fresh_address(), Odd { gives: Some(gives), ..Odd::default() });
         let said =
             format!("secret KEY: {name} gave a token for other repositories than acme/widget, so it was not used");
         refuses(app_run("odd.github.allowed.test", &name, ONE, "pkcs1"), &[&said]);
@@ -144,7 +145,7 @@ fn a_token_for_other_repositories_is_not_used() {
 fn a_clock_that_is_off_is_no_hindrance() {
     for (number, ahead) in [7200, -7200].into_iter().enumerate() {
         let name = format!("clock{number}.github.test");
-        let github = start(&name, &format!("11.22.44.{}", 147 + number), Odd { ahead, ..Odd::default() });
+        let github = start(&name, &fresh_address(), Odd { ahead, ..Odd::default() });
         let host = format!("clock{number}.github.allowed.test");
         gives(app_run(&host, &name, ONE, "pkcs1"), &host, &format!("ghs_canary{:030}", 2));
         let asked = lines(&github);
@@ -162,7 +163,7 @@ for _ in range(400):
 tell(told)
 "#;
     let (host, name) = ("revoked.github.allowed.test", "revoked.github.test");
-    let github = start(name, "11.22.44.149", Odd::default());
+    let github = start(name, &fresh_address(), Odd::default());
     let (told, _) = program(app_run(host, name, ONE, "pkcs1"), code);
     assert!(told.as_array().unwrap().iter().all(|status| *status == 401), "{told}");
     assert_eq!(lines(&github).len(), 3);
@@ -180,7 +181,7 @@ const NARROWED: &str = "[secrets.KEY]\ngithub_scoped_token = { client_id = \"Iv2
 
 fn a_users_token_is_narrowed() {
     let (host, name) = ("narrow.github.allowed.test", "narrow.github.test");
-    let github = start(name, "11.22.44.150", Odd::default());
+    let github = start(name, &fresh_address(), Odd::default());
     let run = run(host, &NARROWED.replace("NAME", name)).env("S", "canary-client");
     let file = private_file(&run, "ghr_canary\n");
     gives(run, host, "ghu_canarynarrow");
@@ -190,7 +191,7 @@ fn a_users_token_is_narrowed() {
 
 fn a_login_that_has_ended_is_told_with_status_200() {
     let (host, name) = ("ended.github.allowed.test", "ended.github.test");
-    let github = start(name, "11.22.44.151", Odd::default());
+    let github = start(name, &fresh_address(), Odd::default());
     let run = run(host, &NARROWED.replace("NAME", name)).env("S", "canary-client");
     let file = private_file(&run, "ghr_canaryold\n");
     let said =

@@ -7,6 +7,7 @@ use serde_json::json;
 use crate::cases;
 use crate::internet::internet;
 use crate::internet::recorder::Recorder;
+use crate::rig::fresh_address;
 use crate::sandbox::{Run, program, refuses};
 
 cases![
@@ -31,11 +32,12 @@ fn twice(dress: impl Fn(Run) -> Run) -> (String, [crate::sandbox::Output; 2]) {
 
 /// TLS over both versions of HTTP, by name and by CONNECT, plain http, a database's bytes, and a secret.
 fn a_run_passes_by_what_it_taught() {
-    internet().dns.set("db.learn.test", &["11.22.44.120"]);
-    internet().dns.set("plain.learn.test", &["11.22.44.121"]);
-    let _database = Recorder::tcp("11.22.44.120:5432", b"\x00pong");
+    let (database, plain) = (fresh_address(), fresh_address());
+    internet().dns.set("db.learn.test", &[&database]);
+    internet().dns.set("plain.learn.test", &[&plain]);
+    let _database = Recorder::tcp(&format!("{database}:5432"), b"\x00pong");
     let _plain =
-        Recorder::tcp("11.22.44.121:80", b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\nok");
+        Recorder::tcp(&format!("{plain}:80"), b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\nok");
     let code = r#"
 def fields(host, method, path):
     return [(":method", method), (":scheme", "https"), (":authority", host), (":path", path)]

@@ -5,6 +5,7 @@ use crate::internet::internet;
 use crate::internet::pki::{EXPIRED, SELF_SIGNED, UNKNOWN_ROOT, WRONG_NAME};
 use crate::internet::rawtls::{RawTls, Step};
 use crate::internet::recorder::Recorder;
+use crate::rig::fresh_address;
 use crate::sandbox::Run;
 
 cases![
@@ -40,11 +41,11 @@ fn a_stale_connection_costs_no_get_and_repeats_no_post() {
         ("reset-on-request", &[Step::ReadHead, Step::Reset]),
         ("reset-while-writing", &[Step::Read(1), Step::Reset]),
     ];
-    let upstreams: Vec<(String, RawTls)> = (0..)
-        .zip(ends)
-        .map(|(at, (end, steps))| {
+    let upstreams: Vec<(String, RawTls)> = ends
+        .into_iter()
+        .map(|(end, steps)| {
             let name = format!("{end}.stale.test");
-            let started = upstream(&name, &format!("11.22.44.{}", 120 + at), [&first[..], steps].concat());
+            let started = upstream(&name, &fresh_address(), [&first[..], steps].concat());
             (name, started)
         })
         .collect();
@@ -97,11 +98,11 @@ fn faulty_answers_are_no_answers() {
         ("closed", String::new()),
         ("cut-head", "HTTP/1.1 200 OK\nContent-Le".into()),
     ];
-    let upstreams: Vec<String> = (0..)
-        .zip(&table)
-        .map(|(at, (fault, answer))| {
+    let upstreams: Vec<String> = table
+        .iter()
+        .map(|(fault, answer)| {
             let name = format!("{fault}.faulty.test");
-            upstream(&name, &format!("11.22.44.{}", 130 + at), vec![Step::ReadHead, text(answer), Step::Close]);
+            upstream(&name, &fresh_address(), vec![Step::ReadHead, text(answer), Step::Close]);
             name
         })
         .collect();
@@ -152,14 +153,14 @@ fn odd_answers_are_read_as_the_standard_says() {
         ("long-chunk", format!("{head}Transfer-Encoding: chunked\n\n2\nok\nfffffffffffffffff\nok"), Step::Drain),
         ("undelimited-fin", format!("{head}Connection: close\n\nok"), Step::Fin),
     ];
-    let upstreams: Vec<String> = (0..)
-        .zip(&table)
-        .map(|(at, (oddity, answer, end))| {
+    let upstreams: Vec<String> = table
+        .iter()
+        .map(|(oddity, answer, end)| {
             let name = format!("{oddity}.odd.test");
             // A second request on the same connection finds it closed, and goes to another.
             let end = if let Step::Drain = end { vec![Step::ReadHead, Step::Fin] } else { vec![end.clone()] };
             let script = [vec![Step::ReadHead, text(answer)], end].concat();
-            upstream(&name, &format!("11.22.44.{}", 220 + at), script);
+            upstream(&name, &fresh_address(), script);
             name
         })
         .collect();

@@ -8,6 +8,7 @@ use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU8, Ordering};
 use std::thread::{self, JoinHandle};
 
 use caps::{CapSet, Capability};
@@ -158,7 +159,15 @@ fn host_lines(internet: &File) -> String {
     )
 }
 
-/// All of `11.22.44.0/24` is local there, and `2a11:22:44::1` to `::64` (decimal digits).
+/// An address of the internet that no other test has.
+pub fn fresh_address() -> String {
+    static LAST: AtomicU8 = AtomicU8::new(1);
+    let taken = |last: u8| last.checked_add(1);
+    let last = LAST.fetch_update(Ordering::Relaxed, Ordering::Relaxed, taken).expect("there are enough addresses");
+    format!("11.22.46.{last}")
+}
+
+/// All of `11.22.44.0/24` and of [`fresh_address`] is local there, and `2a11:22:44::1` to `::64` (decimal digits).
 fn internet_lines() -> String {
     let mut lines = String::from("link set lo up\n");
     for v4 in [WEB, OTHER, DNS] {
@@ -171,7 +180,7 @@ fn internet_lines() -> String {
     {
         lines += &format!("addr add {own} dev lo\n");
     }
-    lines += "link set inet0 up\nroute add local 11.22.44.0/24 dev lo\n";
+    lines += "link set inet0 up\nroute add local 11.22.44.0/24 dev lo\nroute add local 11.22.46.0/24 dev lo\n";
     for address in NEIGHBOURS {
         let length = if address.contains(':') { 128 } else { 32 };
         lines += &format!("route add local {address}/{length} dev lo\n");
