@@ -9,9 +9,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use aws_lc_rs::digest::{SHA256, digest};
-use tokio::sync::Semaphore;
+use futures_util::future::join_all;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, SemaphorePermit};
+use tokio::time::timeout;
 
-use crate::policy::github::{Known, Membership, NodeOwner, OutOfScope, RepoName, Repository};
+use crate::policy::github::{Code, Known, Membership, NodeOwner, OutOfScope, RepoName, Repository};
 
 use super::source::Clock;
 use cache::Cache;
@@ -34,6 +36,18 @@ const NAMES: usize = 4096;
 const CAPABILITY: Duration = Duration::from_secs(15 * 60);
 const CAPABILITY_MAX: Duration = Duration::from_secs(60 * 60);
 
+/// How long a name is left alone that could not be looked up.
+const AGAIN: Duration = Duration::from_secs(30);
+/// Names of which that is remembered.
+const FAILED: usize = 4096;
+/// Names that are looked up at a time.
+const TOGETHER: usize = 8;
+/// Bodies that are held to be judged: how many pieces of [`BODY_PIECE`] bytes, in one sandbox.
+const BODY_PIECES: usize = 1024;
+/// Bytes in which held bodies are counted.
+const BODY_PIECE: usize = 64 * 1024;
+/// How long a request waits for room.
+const PATIENCE: Duration = Duration::from_secs(30);
 /// Packs of pushes that are kept at a time in one sandbox; further ones wait.
 const PACKS: usize = 2;
 
@@ -47,6 +61,7 @@ pub struct Records {
     /// Whoever holds it looks names up.
     turn: tokio::sync::Mutex<()>,
     packs: Semaphore,
+    bodies: Arc<Semaphore>,
 }
 
 struct State {
@@ -54,6 +69,8 @@ struct State {
     pins: HashMap<RepoName, Pin>,
     /// By every name that leads to one of them.
     names: HashMap<RepoName, RepoName>,
+    /// Names that could not be looked up a moment ago.
+    failed: Cache<RepoName, ()>,
     nodes: Cache<String, NodeOwner>,
     issues: Cache<u64, ()>,
     capabilities: Cache<[u8; 32], Methods>,
@@ -108,6 +125,7 @@ impl Records {
         let state = State {
             pins: HashMap::new(),
             names: HashMap::new(),
+            failed: Cache::new(FAILED),
             nodes: Cache::new(NODES),
             issues: Cache::new(ISSUES),
             capabilities: Cache::new(CAPABILITIES),
@@ -121,20 +139,30 @@ impl Records {
             state: Mutex::new(state),
             turn: tokio::sync::Mutex::new(()),
             packs: Semaphore::new(PACKS),
+            bodies: Arc::new(Semaphore::new(BODY_PIECES)),
         }
     }
 
-    /// Looks up what the listed names lead to, where that is not known or was not looked at for ten minutes. Others wait. A name that
-    /// cannot be looked up stays unknown, or as it was if it has been seen within twice that time.
+    /// Looks up what the listed names lead to, some at a time, where that is not known or was not looked at for ten minutes. Others
+    /// wait. A name that cannot be looked up is left alone for half a minute, and stays unknown, or as it was if it has been seen within
+    /// twice that time.
     pub async fn refresh(&self) {
         if self.stale().is_empty() {
             return;
         }
         let _turn = self.turn.lock().await;
-        for name in self.stale() {
-            match self.calls.repository(&name).await {
-                Ok(found) => self.pin(&name, found),
-                Err(error) => tracing::warn!("the repository {name} cannot be looked up: {error}"),
+        for names in self.stale().chunks(TOGETHER) {
+            join_all(names.iter().map(|name| self.look_up(name))).await;
+        }
+    }
+
+    async fn look_up(&self, name: &RepoName) {
+        match self.calls.repository(name).await {
+            Ok(found) => self.pin(name, found),
+            Err(error) => {
+                tracing::warn!("the repository {name} cannot be looked up: {error}");
+                let again = (self.clock)() + AGAIN;
+                self.lock().failed.insert(name.clone(), (), again);
             }
         }
     }
@@ -156,9 +184,8 @@ impl Records {
         if let Some(record) = self.repository(name).record(name, self.all)? {
             return Ok(record);
         }
-        match self.calls.repository(name).await {
-            Ok(found) => self.pin(name, found),
-            Err(error) => tracing::warn!("the repository {name} cannot be looked up: {error}"),
+        if !self.has_failed(name) {
+            self.look_up(name).await;
         }
         let known = self.repository(name).record(name, self.all)?;
         known.ok_or_else(|| Membership::unresolved(name))
@@ -180,9 +207,23 @@ impl Records {
         &self.calls
     }
 
-    /// Whoever keeps the pack of a push holds one of these.
-    pub fn packs(&self) -> &Semaphore {
-        &self.packs
+    /// Whoever keeps the pack of a push holds this.
+    ///
+    /// # Errors
+    /// There are too many for half a minute.
+    pub async fn room_for_pack(&self) -> Result<SemaphorePermit<'_>, OutOfScope> {
+        let room = timeout(PATIENCE, self.packs.acquire()).await;
+        room.ok().and_then(Result::ok).ok_or_else(|| busy("other pushes"))
+    }
+
+    /// Whoever holds so many bytes of a body holds this.
+    ///
+    /// # Errors
+    /// There is no room for half a minute.
+    pub async fn room_for_body(&self, bytes: usize) -> Result<OwnedSemaphorePermit, OutOfScope> {
+        let pieces = bytes.div_ceil(BODY_PIECE).clamp(1, BODY_PIECES) as u32;
+        let room = timeout(PATIENCE, Arc::clone(&self.bodies).acquire_many_owned(pieces)).await;
+        room.ok().and_then(Result::ok).ok_or_else(|| busy("other requests"))
     }
 
     /// Remembers what node ids belong to.
@@ -217,9 +258,18 @@ impl Records {
 
     fn stale(&self) -> Vec<RepoName> {
         let now = (self.clock)();
-        let state = self.lock();
-        let is_fresh = |name: &&RepoName| state.pins.get(*name).is_some_and(|pin| now < pin.seen + FRESH);
-        self.listed.iter().filter(|name| !is_fresh(name)).cloned().collect()
+        let mut state = self.lock();
+        let mut is_stale = |name: &&RepoName| {
+            let is_fresh = state.pins.get(*name).is_some_and(|pin| now < pin.seen + FRESH);
+            !is_fresh && state.failed.get(*name, now).is_none()
+        };
+        self.listed.iter().filter(|name| is_stale(name)).cloned().collect()
+    }
+
+    /// Whether it could not be looked up a moment ago.
+    fn has_failed(&self, name: &RepoName) -> bool {
+        let now = (self.clock)();
+        self.lock().failed.get(name, now).is_some()
     }
 
     fn pin(&self, name: &RepoName, found: Repository) {
@@ -229,8 +279,18 @@ impl Records {
             state.pins.clear();
             state.names.clear();
         }
+        // A name that it had before may be another's by now, and what was learned under that name, too.
+        state.names.retain(|_, of| of != name);
         state.names.insert(name.clone(), name.clone());
-        let pin = match state.pins.remove(name) {
+        let was = state.pins.remove(name);
+        if let Some(pin) = &was
+            && pin.repository.name != found.name
+        {
+            let of = NodeOwner::Repository(pin.repository.id);
+            state.nodes.forget(|owner| *owner == of);
+            state.issues.forget(|()| true);
+        }
+        let pin = match was {
             // A new owner is not whom it was entrusted to.
             Some(pin) if pin.repository.id != found.id || pin.repository.owner_id != found.owner_id => {
                 tracing::warn!("{name} is another repository than at the start, or another owner's: it is closed");
@@ -297,6 +357,13 @@ impl Known for Records {
         let now = (self.clock)();
         self.lock().issues.get(&id, now).is_some()
     }
+}
+
+fn busy(others: &str) -> OutOfScope {
+    OutOfScope::new(
+        Code::Unresolved,
+        format!("{others} of this sandbox have to end before this one can be judged: try again"),
+    )
 }
 
 fn capability(host: &str, target: &str) -> [u8; 32] {

@@ -192,7 +192,7 @@ impl RequestBody {
 
     /// No body, for a request that is sent once more.
     pub fn none(traffic: Arc<Traffic>) -> Self {
-        Self { inner: Held::default(), traffic, trailers: None, brake: None }
+        Self { inner: Held::from(Bytes::new()), traffic, trailers: None, brake: None }
     }
 
     /// Puts a brake on it, where there is anything to hold back; `expect` is for `Expect: 100-continue`.

@@ -173,6 +173,10 @@ impl Judge<'_> {
             Action::Body(check) => {
                 let bytes = self.read_whole(&mut head.headers, &mut body).await?;
                 let changes = check.check(bytes, &**self.records).map_err(|denial| self.refuse(denial))?;
+                if check.may_be_form() && !bytes.is_empty() {
+                    // It is JSON, and nobody is to read it as a form: curl says so of everything.
+                    head.headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+                }
                 if !changes.is_empty() {
                     self.changes(self.name_of(&route)?, &changes).await?;
                 }
@@ -258,6 +262,11 @@ impl Judge<'_> {
     /// All of a body as it came.
     async fn read<'b>(&self, headers: &mut HeaderMap, body: &'b mut Held) -> Result<&'b Bytes, Refusal> {
         headers.remove(EXPECT);
+        // What is compressed may be as long as anything.
+        let told = headers.get(CONTENT_LENGTH).filter(|_| !headers.contains_key(CONTENT_ENCODING));
+        let told = told.and_then(|length| length.to_str().ok()?.parse().ok());
+        let room = self.records.room_for_body(told.unwrap_or(BODY_MAX).min(BODY_MAX)).await;
+        body.takes(room.map_err(|denial| self.refuse(denial))?);
         body.read(BODY_MAX + 1).await.map_err(|_| self.malformed("its body broke off"))?;
         if body.beginning().len() > BODY_MAX || !body.is_whole() {
             return Err(self.malformed("its body is longer than 4 MiB"));

@@ -123,6 +123,7 @@ pub async fn handle(
     raw: RawSwitch,
     request: Request<Incoming>,
 ) -> Result<Response<ProxyBody>, Infallible> {
+    let request = Held::upload(request);
     let http1 = request.version() < Version::HTTP_2;
     let head = RequestHead::of(request.method(), request.headers(), http1);
     let mut row = match connection.worker.audit.open(describe(&connection, &request)).await {
@@ -162,7 +163,7 @@ struct Passed {
 async fn pass(
     connection: &Arc<Connection>,
     raw: RawSwitch,
-    mut request: Request<Incoming>,
+    mut request: Request<Held>,
     row: &mut Row,
 ) -> Result<Answered, Refusal> {
     identity::agree(connection, &request)?;
@@ -174,7 +175,7 @@ async fn pass(
     let sandbox = &connection.worker.sandbox;
     let ticket = connection.underway.request(&connection.destination, request.method(), request.uri());
     let (number, policy) = sandbox.numbered_policy();
-    let permitted = authorize::authorize(&policy, &connection.destination, request.map(Held::from))?;
+    let permitted = authorize::authorize(&policy, &connection.destination, request)?;
     let mut key = Key {
         authority: connection.destination.authority.clone(),
         dialled: matches!(permitted.grant(), Grant::Egress { .. }).then_some(connection.destination.dialled).flatten(),
@@ -207,7 +208,7 @@ async fn pass(
                     return Err(plan.revoked());
                 }
             }
-            Some(_) => {}
+            Some(plan) => return Err(plan.uncredentialed()),
         }
     }
     let mut response = response.map(Held::from);
@@ -256,7 +257,7 @@ fn refuse(refusal: &Refusal, asked: Option<&str>, head: &RequestHead, mut row: R
     refusal.response(asked, head)
 }
 
-fn describe(connection: &Connection, request: &Request<Incoming>) -> AuditEvent {
+fn describe(connection: &Connection, request: &Request<Held>) -> AuditEvent {
     let mut event = connection.event();
     event.protocol = match request.version() {
         Version::HTTP_2 => "h2",
@@ -280,7 +281,7 @@ fn shortened(path: &PathAndQuery) -> Option<PathAndQuery> {
 }
 
 /// What a refusal says was asked for, put into words only when there is one.
-fn format_asked(connection: &Connection, request: &Request<Incoming>) -> impl FnOnce() -> String + use<> {
+fn format_asked(connection: &Connection, request: &Request<Held>) -> impl FnOnce() -> String + use<> {
     let (method, path) = (request.method().clone(), request.uri().path_and_query().cloned());
     let destination = connection.destination.clone();
     move || {

@@ -8,6 +8,7 @@ use crate::sandbox::{Output, Run, need};
 cases![
     curl,
     curl_http1,
+    curl_uploads_what_is_refused,
     wget,
     python_urllib,
     python_requests,
@@ -77,6 +78,14 @@ fn curl() {
 fn curl_http1() {
     let script = "curl -sSf --http1.1 \"$1\"";
     Client { name: "curl1", needs: ("curl", "curl"), script, refusal: "returned error: 403" }.check();
+}
+
+/// Over HTTP/2 the stream must not be reset before curl has sent all: it would say 92 in place of the refusal.
+fn curl_uploads_what_is_refused() {
+    let script = "for turn in 1 2 3 4 5 6 7 8 9 10; do for body in -dx -Tlarge; do curl -sS $body https://uploads.blocked.test/; done
+        head -c 300000 large | curl -sS -T - https://uploads.blocked.test/; done 2>&1 | grep -c 'allow uploads.blocked.test'";
+    let run = Run::new().allow("uploads.allowed.test").file("large", &"x".repeat(900_000));
+    run.script(script).run().expect_code(0).expect_stdout("30\n");
 }
 
 fn wget() {

@@ -17,7 +17,7 @@ cases![
     reading_is_not_writing,
     storage_is_reached_by_urls_that_were_seen_alone,
     a_refused_token_is_the_proxys_own,
-    a_name_that_changes_hands_is_closed,
+    a_name_that_moved_leads_on,
 ];
 
 /// Before every script: a git that has a name.
@@ -209,7 +209,7 @@ fn a_refused_token_is_the_proxys_own() {
     assert!(!output.stderr.contains("401") && !output.stderr.contains("gh auth login"), "{}", output.stderr);
 }
 
-fn a_name_that_changes_hands_is_closed() {
+fn a_name_that_moved_leads_on() {
     github().repository("acme/moved");
     let token = github().token(&["acme/moved"]);
     github().lever(serde_json::json!({"do": "rename", "name": "acme/moved", "to": "acme/movedon"}));

@@ -17,19 +17,24 @@ use crate::sandbox::Run;
 
 use self::api::{odd_spellings_of_rest, other_repositories_by_rest, what_belongs_to_no_repository};
 use self::graphql::{odd_forms_of_graphql, other_repositories_by_graphql};
-use self::odd::{headers_and_forms_that_change_a_request, the_same_by_http2};
+use self::odd::{
+    a_body_is_read_as_it_was_judged, headers_and_forms_that_change_a_request, the_same_by_http2,
+    what_a_repository_holds_teaches_nothing,
+};
 use self::pushes::{
     a_large_push_is_read_to_its_end_before_it_is_refused, every_door_to_a_ref_has_the_push_rules,
     the_report_of_a_push_says_why,
 };
 use self::web::{
-    a_name_that_is_given_to_another_is_closed, a_redirect_opens_no_other_repository,
-    other_repositories_and_odd_spellings_on_the_web_hosts, storage_is_closed_to_urls_of_other_sandboxes,
+    a_401_of_storage_is_no_question_for_a_login, a_name_that_is_given_to_another_is_closed,
+    a_redirect_opens_no_other_repository, other_repositories_and_odd_spellings_on_the_web_hosts,
+    storage_is_closed_to_urls_of_other_sandboxes,
 };
 
 cases![
     other_repositories_and_odd_spellings_on_the_web_hosts,
     storage_is_closed_to_urls_of_other_sandboxes,
+    a_401_of_storage_is_no_question_for_a_login,
     a_redirect_opens_no_other_repository,
     a_name_that_is_given_to_another_is_closed,
     other_repositories_by_rest,
@@ -38,6 +43,8 @@ cases![
     other_repositories_by_graphql,
     odd_forms_of_graphql,
     headers_and_forms_that_change_a_request,
+    a_body_is_read_as_it_was_judged,
+    what_a_repository_holds_teaches_nothing,
     the_same_by_http2,
     every_door_to_a_ref_has_the_push_rules,
     a_large_push_is_read_to_its_end_before_it_is_refused,

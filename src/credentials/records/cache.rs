@@ -25,6 +25,12 @@ impl<K: Eq + Hash, V: Copy> Cache<K, V> {
         self.young.insert(key, (value, until));
     }
 
+    /// Forgets the values of which this holds.
+    pub(super) fn forget(&mut self, holds: impl Fn(&V) -> bool) {
+        self.young.retain(|_, (value, _)| !holds(value));
+        self.old.retain(|_, (value, _)| !holds(value));
+    }
+
     pub(super) fn get<Q: Eq + Hash + ?Sized>(&mut self, key: &Q, now: SystemTime) -> Option<V>
     where
         K: Borrow<Q>,

@@ -154,6 +154,62 @@ async fn a_look_up_that_fails_closes_what_was_known_after_a_while() {
 }
 
 #[tokio::test]
+async fn a_name_that_cannot_be_looked_up_is_left_alone_for_a_while() {
+    let case = case(Some(&["acme/widget"]), &[(500, ""), (500, ""), (200, &repository("acme/widget", 1, 7))]).await;
+    let name = name_of("acme/widget");
+    for asked in [1, 2] {
+        case.records.refresh().await;
+        assert!(case.records.record(&name).await.is_err());
+        case.records.refresh().await;
+        assert_eq!((case.is("acme/widget").as_str(), case.script.asked().len()), ("unresolved", asked));
+        case.pass(31);
+    }
+    case.records.refresh().await;
+    assert_eq!(case.is("acme/widget"), "1");
+}
+
+#[tokio::test]
+async fn many_names_are_looked_up_together() {
+    let names: Vec<String> = (0..20).map(|number| format!("acme/r{number}")).collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let case = case(Some(&names), &[(500, ""); 20]).await;
+    case.records.refresh().await;
+    assert_eq!(case.script.asked().len(), 20);
+}
+
+/// Somebody may have that name by now.
+#[tokio::test]
+async fn a_former_name_is_closed_once_another_is_seen() {
+    let answers = [repository("acme/widget", 1, 7), repository("acme/moved", 1, 7)];
+    let answers: Vec<(u16, &str)> = answers.iter().map(|answer| (200, answer.as_str())).collect();
+    let case = case(Some(&["acme/old"]), &answers).await;
+    case.records.refresh().await;
+    case.records.learn_nodes([("I_1".to_owned(), NodeOwner::Repository(1)), ("U_1".to_owned(), NodeOwner::Foreign)]);
+    case.records.learn_issues([5001]);
+    assert_eq!([case.is("acme/old"), case.is("acme/widget"), case.is("acme/moved")], ["1", "1", "not"]);
+    case.pass(601);
+    case.records.refresh().await;
+    assert_eq!([case.is("acme/old"), case.is("acme/widget"), case.is("acme/moved")], ["1", "not", "1"]);
+    assert_eq!((case.records.node("I_1"), case.records.node("U_1")), (None, Some(NodeOwner::Foreign)));
+    assert!(!case.records.issue_id(5001));
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_held_has_bounds_and_who_waits_is_told() {
+    let case = case(Some(&[]), &[]).await;
+    let records = &case.records;
+    let most = BODY_PIECES * BODY_PIECE;
+    let first = records.room_for_body(most - 1).await.unwrap();
+    let refused = records.room_for_body(0).await.unwrap_err();
+    assert_eq!((refused.code, refused.message.contains("try again")), (Code::Unresolved, true));
+    drop(first);
+    // More than all there is gets all there is.
+    let _all = records.room_for_body(10 * most).await.unwrap();
+    let _packs = [records.room_for_pack().await.unwrap(), records.room_for_pack().await.unwrap()];
+    assert_eq!(records.room_for_pack().await.unwrap_err().code, Code::Unresolved);
+}
+
+#[tokio::test]
 async fn where_all_are_allowed_records_are_made_on_demand() {
     let case = case(None, &[(200, &repository("acme/widget", 1, 7)), (404, "{}")]).await;
     case.records.refresh().await;

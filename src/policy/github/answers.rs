@@ -10,7 +10,7 @@ use super::name::RepoName;
 pub struct Learned {
     /// Node ids, with what they belong to.
     pub nodes: Vec<(String, NodeOwner)>,
-    /// Numbers of issues and pull requests of the repository: not those in URLs.
+    /// Ids of issues of the repository: not the numbers in URLs, and not the ids of pull requests, which are counted apart.
     pub issues: Vec<u64>,
 }
 
@@ -78,7 +78,7 @@ fn learn_object(fields: &Map<String, Value>, (name, id): (&RepoName, u64), api: 
         learned.nodes.push((node.to_owned(), owner));
     }
     if let (NodeOwner::Repository(_), Some((_, rest))) = (owner, of)
-        && (is_numbered(rest, "issues") || is_numbered(rest, "pulls"))
+        && is_numbered(rest, "issues")
     {
         learned.issues.extend(fields.get("id").and_then(Value::as_u64));
     }

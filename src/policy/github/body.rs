@@ -45,6 +45,8 @@ enum What {
     /// A move that the path alone names.
     Move(RefTarget),
     Rename(String),
+    /// Another branch that a pull request is to go into, where one is named.
+    NewBase,
     MergeUpstream,
     ReleaseCreate,
     ReleaseUpdate(u64),
@@ -61,6 +63,11 @@ impl BodyCheck {
     /// The check of a body that has to be none that changes the method, and nothing else.
     pub(super) fn form(repository: Option<Subject>, all: bool) -> Self {
         Self { what: What::Json, form: true, repository, all }
+    }
+
+    /// Whether GitHub may read the body as a form, where it is not told that it is JSON.
+    pub fn may_be_form(&self) -> bool {
+        self.form
     }
 
     /// Says whether GitHub may read the body as a form.
@@ -94,6 +101,7 @@ impl BodyCheck {
             Door::Merges => What::CommitOn("base", Absent::Refused),
             Door::Autofix => What::CommitOn("target_ref", Absent::Refused),
             Door::PullMerge => What::Move(RefTarget::PullBase(numbered()?)),
+            Door::PullEdit => What::NewBase,
             Door::PullUpdate => What::Move(RefTarget::PullHead(numbered()?)),
             Door::BranchRename => {
                 let middle = segments.get(1..segments.len().saturating_sub(1)).unwrap_or_default();
@@ -146,6 +154,11 @@ impl BodyCheck {
                 let new = refs::branch(fields.needed("new_name")?)?;
                 Ok(vec![named(old.clone(), Change::Delete), named(new, Change::Create)])
             }
+            // A merge that was permitted for the old base, or is to come by itself, would go into the new one.
+            What::NewBase => match fields.text("base")? {
+                Some(base) => Ok(vec![named(refs::branch(base)?, MOVES)]),
+                None => Ok(Vec::new()),
+            },
             What::MergeUpstream => self.merge_upstream(fields, known),
             What::ReleaseCreate => Ok(vec![named(refs::tag(fields.needed("tag_name")?)?, Change::Create)]),
             What::ReleaseUpdate(id) => release_update(fields, *id),

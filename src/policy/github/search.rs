@@ -134,7 +134,8 @@ impl Reader<'_> {
             match self.chars.next() {
                 None => return Err(doubt("a quote is not closed")),
                 Some('"') => return Ok(text),
-                Some('\\') => text.extend(self.chars.next()),
+                // Whether it escapes what follows is not said anywhere.
+                Some('\\') => return Err(doubt("a backslash in quotes")),
                 Some(char) => text.push(char),
             }
         }

@@ -163,9 +163,12 @@ pub(super) fn text(segment: &str) -> Result<String, OutOfScope> {
 
 /// The repository that two segments of a path name.
 pub(super) fn repo_name(owner: &str, name: &str) -> Result<RepoName, OutOfScope> {
-    let (owner, name) = (decode(owner), decode(name));
-    let text = |bytes| std::str::from_utf8(bytes).map_err(|_| malformed("the path is not UTF-8"));
-    let name = RepoName::new(text(&owner)?, text(&name)?).map_err(|error| malformed(error.to_string()))?;
+    decoded_repo_name(&text(owner)?, &text(name)?)
+}
+
+/// The repository of this owner and name.
+pub(super) fn decoded_repo_name(owner: &str, name: &str) -> Result<RepoName, OutOfScope> {
+    let name = RepoName::new(owner, name).map_err(|error| malformed(error.to_string()))?;
     // Whether GitHub takes such an end away depends on the host.
     if name.name().ends_with(".git") {
         return Err(malformed("write the repository without `.git`"));

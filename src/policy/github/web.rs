@@ -4,7 +4,7 @@ use super::denial::{Code, OutOfScope};
 use super::hosts::CredentialForm;
 use super::route::{Action, Answer, Asked, Git, Route, Subject};
 use super::scope::GitHubOption;
-use super::target::{malformed, member, repo_name};
+use super::target::{decoded_repo_name, malformed, member, repo_name, text};
 
 /// First segments of the web host that are never an owner.
 const RESERVED: &[&str] = &[
@@ -43,7 +43,8 @@ const RESERVED: &[&str] = &[
 pub(super) fn route(asked: &Asked<'_>) -> Result<Route, OutOfScope> {
     let segments = asked.target.segments();
     let [owner, name, tail @ ..] = segments else { return Err(no_route(asked)) };
-    if owner.starts_with('_') || RESERVED.iter().any(|word| owner.eq_ignore_ascii_case(word)) {
+    let word = text(owner)?;
+    if word.starts_with('_') || RESERVED.iter().any(|reserved| word.eq_ignore_ascii_case(reserved)) {
         return Err(no_route(asked));
     }
     asked.target.plain_from(2)?;
@@ -76,9 +77,14 @@ fn no_route(asked: &Asked<'_>) -> OutOfScope {
 
 /// The repository of a URL of git's, which may end in `.git`, and whether its wiki is meant.
 fn git_repository(asked: &Asked<'_>, owner: &str, name: &str) -> Result<(Subject, bool), OutOfScope> {
-    let name = name.strip_suffix(".git").unwrap_or(name);
+    // What is judged is what it stands for: an escape hides no end of it.
+    let name = text(name)?;
+    let name = name.strip_suffix(".git").unwrap_or(&name);
     let (name, wiki) = name.strip_suffix(".wiki").map_or((name, false), |name| (name, true));
-    Ok((member(repo_name(owner, name)?, asked.known, asked.scope.all)?, wiki))
+    if !wiki && name.to_ascii_lowercase().ends_with(".wiki") {
+        return Err(malformed("write `.wiki` in small letters"));
+    }
+    Ok((member(decoded_repo_name(&text(owner)?, name)?, asked.known, asked.scope.all)?, wiki))
 }
 
 fn writes(asked: &Asked<'_>, wiki: bool) -> Result<(), OutOfScope> {

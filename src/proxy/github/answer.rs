@@ -119,6 +119,12 @@ impl AnswerPlan {
         Refusal::out_of_scope(OutOfScope::new(Code::CredentialRefused, what), self.asked)
     }
 
+    /// GitHub wants a credential for what gets none. The sandbox must not take that for its own.
+    pub fn uncredentialed(&self) -> Refusal {
+        let what = "GitHub gives this to nobody without a credential, and the proxy puts none into such requests";
+        Refusal::out_of_scope(OutOfScope::new(Code::CredentialRefused, what), self.asked)
+    }
+
     /// Takes an answer.
     ///
     /// # Errors
@@ -147,6 +153,11 @@ impl AnswerPlan {
         let Some(uri) = location.and_then(|location| location.to_str().ok()?.parse::<Uri>().ok()) else { return };
         if let (Some("https"), Some(host), Some(target)) = (uri.scheme_str(), uri.host(), uri.path_and_query()) {
             self.records.learn_capability(host, target.as_str(), Methods::GET, None);
+            // gh prefers the names that the archives have without this word.
+            if host.starts_with("codeload.") && target.path().contains("/legacy.") {
+                let other = target.as_str().replacen("/legacy.", "/", 1);
+                self.records.learn_capability(host, &other, Methods::GET, None);
+            }
         }
     }
 

@@ -81,7 +81,7 @@ impl Judge<'_> {
         verdicts: &mut [Judged],
     ) -> Result<(), Refusal> {
         let repository = self.records.record(name).await.map_err(|denial| self.refuse(denial))?;
-        let _kept = self.records.packs().acquire().await;
+        let _room = self.records.room_for_pack().await.map_err(|denial| self.refuse(denial))?;
         let pack = if commands.has_pack { body.keep_rest(commands.consumed, PACK_MAX).await } else { None };
         let is_lost = commands.has_pack && pack.is_none();
         for (command, verdict) in commands.commands.iter().zip(verdicts) {

@@ -1,5 +1,7 @@
 //! What HTTP itself offers to ask for something else than what was judged.
 
+use serde_json::json;
+
 use super::{Names, Row, document, row, scoped, table};
 use crate::internet::github::github;
 
@@ -74,6 +76,53 @@ pub fn headers_and_forms_that_change_a_request() {
     let named =
         |seen: &crate::internet::github::Seen| seen.headers.iter().any(|(name, _)| stripped.contains(&name.as_str()));
     assert!(!arrived.iter().any(named), "{arrived:#?}");
+}
+
+/// What is judged as JSON arrives as JSON, whatever the client calls it.
+pub fn a_body_is_read_as_it_was_judged() {
+    github().repository("acme/called");
+    let token = github().wide_token();
+    let comment = || row("POST api.github.com/repos/acme/called/issues/1/comments").sends(r#"{"body":"text"}"#);
+    let rows: Vec<Row> = vec![
+        comment().with("Content-Type", FORM).passed(201),
+        comment().with("Content-Type", "text/plain").passed(201),
+        comment().with("Content-Type", "application/json; charset=utf-8").passed(201),
+        comment().passed(201),
+    ];
+    table(scoped(&token, &["acme/called"]), &token, &Names::default(), &rows);
+    let arrived = github().requests_with("/acme/called/issues/1/comments");
+    let kinds = arrived.iter().flat_map(|seen| &seen.headers).filter(|(name, _)| name == "content-type");
+    assert!(kinds.clone().all(|(_, kind)| kind.starts_with("application/json")) && kinds.count() == 4, "{arrived:#?}");
+}
+
+/// What a repository holds may look like what GitHub says of one.
+pub fn what_a_repository_holds_teaches_nothing() {
+    github().repository("acme/taught");
+    let token = github().wide_token();
+    let names = Names::of("acme/taught");
+    let lie = |at: &str| {
+        let (url, node) = (format!("https://api.github.com/repos/acme/taught/{at}"), names.fill("<secret_issue>"));
+        json!({"id": 777, "node_id": node, "url": url})
+    };
+    let fault = |target: &str, kind: &str, body: serde_json::Value| {
+        let body = body.to_string();
+        let headers = [["Content-Type", kind]];
+        github().lever(json!({"do": "fault", "target": target, "status": 200, "headers": headers, "body": body}));
+    };
+    fault("/repos/acme/taught/contents/lie", "application/vnd.github.raw+json; charset=utf-8", lie("issues/1"));
+    let mut deployment = lie("deployments/1");
+    deployment["node_id"] = "DE_1".into();
+    deployment["payload"] = lie("issues/1");
+    fault("/repos/acme/taught/deployments", "application/json; charset=utf-8", json!([deployment]));
+    let rows: Vec<Row> = vec![
+        row("GET api.github.com/repos/acme/taught/contents/lie").with("Accept", "application/vnd.github.raw"),
+        row("GET api.github.com/repos/acme/taught/deployments"),
+        document(r#"{"query":"{node(id:\"<secret_issue>\"){id}}"}"#).refused("foreign_object", ""),
+        row("POST api.github.com/repos/acme/taught/issues/1/sub_issues")
+            .sends(r#"{"sub_issue_id":777}"#)
+            .refused("foreign_object", ""),
+    ];
+    table(scoped(&token, &["acme/taught"]), &token, &names, &rows);
 }
 
 pub fn the_same_by_http2() {

@@ -40,6 +40,11 @@ pub fn every_door_to_a_ref_has_the_push_rules() {
         no("POST api.github.com/repos/acme/doors/merges", main).sends(r#"{"base":"main","head":"feature"}"#),
         no("POST api.github.com/repos/acme/doors/branches/feature/rename", "").sends(r#"{"new_name":"agent/y"}"#),
         no("PUT api.github.com/repos/acme/doors/pulls/2/merge", main).sends("{}"),
+        no("PATCH api.github.com/repos/acme/doors/pulls/2", main).sends(r#"{"base":"main"}"#),
+        no_graph(
+            r#"{"query":"mutation{updatePullRequest(input:{pullRequestId:\"<own_pull>\",baseRefName:\"main\"}){clientMutationId}}"}"#,
+            main,
+        ),
         no("PUT api.github.com/repos/acme/doors/pulls/2/update-branch", "refs/heads/feature").sends("{}"),
         no("POST api.github.com/repos/acme/doors/releases", "refs/tags/v9").sends(r#"{"tag_name":"v9"}"#),
         no_graph(

@@ -118,6 +118,22 @@ pub fn storage_is_closed_to_urls_of_other_sandboxes() {
     assert_eq!(github().requests_with(target).len(), 1);
 }
 
+/// The sandbox has only the stand-in, and must not be made to send it about.
+pub fn a_401_of_storage_is_no_question_for_a_login() {
+    github().repository("acme/asking");
+    let token = github().wide_token();
+    let headers = [["Location", "https://release-assets.githubusercontent.com/asking?sig=1"]];
+    let fault = |row: serde_json::Value| github().lever(row);
+    fault(json!({"do": "fault", "target": "/repos/acme/asking/tarball/v1", "status": 302, "headers": headers}));
+    let asks = [["WWW-Authenticate", "Basic realm=\"x\""]];
+    fault(json!({"do": "fault", "target": "/asking?sig=1", "status": 401, "headers": asks}));
+    let script =
+        "curl -sSL https://api.github.com/repos/acme/asking/tarball/v1 -D head; grep -ci www-authenticate head";
+    let output = scoped(&token, &["acme/asking"]).script(script).run();
+    output.expect_stdout("GitHub gives this to nobody without a credential");
+    assert!(output.stdout.ends_with("0\n"), "{output:#?}");
+}
+
 pub fn a_redirect_opens_no_other_repository() {
     github().repository("acme/leading");
     let token = github().wide_token();

@@ -43,6 +43,11 @@ impl Walk<'_> {
                 let change = Change::Update(if rebase { Forced::Yes } else { Forced::No });
                 self.changed(id, RefTarget::PullHeadNode(id.to_owned()), change);
             }
+            // A merge that was permitted for the old base, or is to come by itself, would go into the new one.
+            "updatePullRequest" if !matches!(input.get("baseRefName"), None | Some(Input::Null)) => {
+                let target = RefTarget::Named(branch(required(input, "baseRefName")?)?);
+                self.changed(required(input, "pullRequestId")?, target, update);
+            }
             // GitHub names the branch `revert-NUMBER-BRANCH`.
             "revertPullRequest" => {
                 let target = RefTarget::Named("refs/heads/revert-".to_owned());
@@ -74,9 +79,7 @@ impl Walk<'_> {
         let id = required(input, "repositoryId")?;
         for one in input.get("refUpdates").map(Input::items).unwrap_or_default() {
             let name = full(required(one, "name")?)?;
-            let zero =
-                |key: &str| one.get(key).and_then(Input::text).is_some_and(|oid| oid.bytes().all(|byte| byte == b'0'));
-            let changes = match (zero("afterOid"), zero("beforeOid"), forced(one)?) {
+            let changes = match (is_zero(one, "afterOid")?, is_zero(one, "beforeOid")?, forced(one)?) {
                 (true, ..) => vec![Change::Delete],
                 (false, true, _) => vec![Change::Create],
                 (false, false, Forced::No) => vec![Change::Put],
@@ -110,6 +113,18 @@ impl Walk<'_> {
         }
         Ok(())
     }
+}
+
+/// Whether the id of a commit is that which stands for none; it is not where there is no id.
+fn is_zero(input: &Input<'_>, key: &str) -> Result<bool, OutOfScope> {
+    let oid = match input.get(key) {
+        None | Some(Input::Null) => return Ok(false),
+        Some(oid) => oid.text().unwrap_or_default(),
+    };
+    if !matches!(oid.len(), 40 | 64) || !oid.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+        return Err(malformed(format!("`{key}` is not the id of a commit, of 40 or 64 hexadecimal digits")));
+    }
+    Ok(oid.bytes().all(|byte| byte == b'0'))
 }
 
 fn forced(input: &Input<'_>) -> Result<Forced, OutOfScope> {

@@ -221,7 +221,7 @@ const PULLS: &[Row] = &[
     body(POST, "pulls", Door::Head),
     both(PUT, "pulls/#/merge", Merge, Door::PullMerge),
     body(PUT, "pulls/#/update-branch", Door::PullUpdate),
-    write(PATCH, "pulls/#"),
+    body(PATCH, "pulls/#", Door::PullEdit),
     write(WRITES, "pulls/#/{comments,reviews,requested_reviewers}/**"),
     write(WRITES, "pulls/comments/**"),
     read("pulls/**"),

@@ -95,6 +95,7 @@ pub(in super::super) enum Door {
     Contents,
     Merges,
     PullMerge,
+    PullEdit,
     PullUpdate,
     BranchRename,
     MergeUpstream,
@@ -115,10 +116,11 @@ pub(super) enum Local {
 /// A table: rows by their first segment, sorted by it. In a group the first row that fits counts.
 pub(super) type Table = &'static [(&'static str, &'static [Row])];
 
-/// The row of a request.
+/// The row of a request. Words count in any case: a server that folds it must find nothing that was not judged.
 pub(super) fn find(table: Table, method: Methods, segments: &[&str]) -> Option<&'static Row> {
     let (first, rest) = segments.split_first().map_or(("", segments), |(first, rest)| (*first, rest));
-    let group = table.binary_search_by_key(&first, |(name, _)| name).ok()?;
+    let folded = |name: &str| name.bytes().cmp(first.bytes().map(|byte| byte.to_ascii_lowercase()));
+    let group = table.binary_search_by(|(name, _)| folded(name)).ok()?;
     table[group].1.iter().find(|row| row.methods.has(method) && fits(below_first(row.template), rest))
 }
 
@@ -168,8 +170,8 @@ fn fits_one(part: &str, segment: &str) -> bool {
         b"*" => !escapes_slash(segment),
         b"@" => true,
         b"#" => segment.bytes().all(|byte| byte.is_ascii_digit()),
-        [b'{', .., b'}'] => part[1..part.len() - 1].split(',').any(|word| word == segment),
-        _ => part == segment,
+        [b'{', .., b'}'] => part[1..part.len() - 1].split(',').any(|word| word.eq_ignore_ascii_case(segment)),
+        _ => part.eq_ignore_ascii_case(segment),
     }
 }
 

@@ -38,6 +38,13 @@ rows! {
     merge: "PUT api.github.com/repos/acme/widget/pulls/7/merge".with("merge").changes(RefTarget::PullBase(7), MOVES);
     merge_without_number: "PUT api.github.com/repos/acme/widget/pulls/x/merge".with("merge").refused(NotAllowed);
     update_branch: "PUT api.github.com/repos/acme/widget/pulls/7/update-branch".changes(RefTarget::PullHead(7), MOVES);
+    pull_edited: "PATCH api.github.com/repos/acme/widget/pulls/7".sends(r#"{"title":"x","state":"closed"}"#).unchanged();
+    pull_of_another_base: "PATCH api.github.com/repos/acme/widget/pulls/7".sends(r#"{"base":"release"}"#)
+        .changes(at("refs/heads/release"), MOVES);
+    pull_of_two_bases: "PATCH api.github.com/repos/acme/widget/pulls/7".sends(r#"{"base":"x","base":"main"}"#).refused(Malformed);
+    pull_of_a_full_base: "PATCH api.github.com/repos/acme/widget/pulls/7".sends(r#"{"base":"refs/heads/main"}"#)
+        .changes(at("refs/heads/main"), MOVES);
+    pull_base_in_query: "PATCH api.github.com/repos/acme/widget/pulls/7?base=main".sends(r#"{"base":"x"}"#).refused(Malformed);
     release: "POST api.github.com/repos/acme/widget/releases".sends(r#"{"tag_name":"v1","draft":true}"#)
         .changes(at("refs/tags/v1"), Change::Create);
     release_published: "PATCH api.github.com/repos/acme/widget/releases/5".sends(r#"{"draft":false}"#)

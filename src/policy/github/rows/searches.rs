@@ -24,7 +24,7 @@ rows! {
     search_odd_spelling: "GET api.github.com/search/issues?%71=repo:acme/widget".refused(Malformed);
     search_semicolon: "GET api.github.com/search/issues?q=repo:acme/widget;q=x".refused(Malformed);
     search_without: "GET api.github.com/search/issues".refused(Malformed);
-    search_escaped_quotes: "GET api.github.com/search/issues?q=%22a%5C%22b%22+repo:acme/widget".bearer();
+    search_escaped_quotes: "GET api.github.com/search/issues?q=%22a%5C%22b%22+repo:acme/widget".refused(Malformed);
     search_of_all: "GET api.github.com/search/issues?q=foo".for_all().bearer();
 }
 
@@ -35,8 +35,8 @@ searches! {
     quoted_foreign_value: "repo:\"other/secret\" repo:acme/widget" => Some(RepoNotAllowed);
     quoted_token_is_text: "\"repo:other/secret\" repo:acme/widget" => None;
     quoted_token_does_not_limit: "\"repo:acme/widget\"" => Some(NotAllowed);
-    escaped_quote: r#""a\" repo:other/secret" repo:acme/widget"# => None;
-    escaped_quote_does_not_limit: r#""a\" repo:acme/widget ""# => Some(NotAllowed);
+    escaped_quote: r#""a\" repo:other/secret" repo:acme/widget"# => Some(Malformed);
+    escaped_quote_does_not_limit: r#""a\" repo:acme/widget ""# => Some(Malformed);
     open_quote: "repo:acme/widget \"a" => Some(Malformed);
     quote_in_a_word: "a\"b\" repo:acme/widget" => Some(Malformed);
     quote_then_word: "\"a\"repo:other/secret repo:acme/widget" => Some(Malformed);

@@ -22,6 +22,10 @@ rows! {
     r018_push: "POST github.com/acme/widget.git/git-receive-pack".basic();
     fetch_of_another_type: "POST github.com/acme/widget.git/git-upload-pack".typed(Some("application/json")).refused(Malformed);
     suffix_twice: "GET github.com/acme/widget.git.git/info/refs?service=git-upload-pack".refused(Malformed);
+    suffix_in_escapes: "GET github.com/acme/widget%2Egit/info/refs?service=git-upload-pack".basic();
+    wiki_in_escapes: "POST github.com/acme/widget%2Ewiki.git/git-receive-pack"
+        .typed(Some("application/x-git-receive-pack-request")).for_all().refused(OptionOff);
+    wiki_in_capitals: "GET github.com/acme/widget.WIKI.git/info/refs?service=git-upload-pack".for_all().refused(Malformed);
     suffix_in_capitals: "GET github.com/acme/widget.GIT/info/refs?service=git-upload-pack".for_all().refused(Malformed);
     slash_at_the_end: "POST github.com/acme/widget.git/git-upload-pack/".typed(Some("application/x-git-upload-pack-request")).basic();
     backslash: "GET github.com/acme\\widget.git/info/refs?service=git-upload-pack".refused(Malformed);

@@ -147,21 +147,22 @@ def archive_link(world, request, repository, kind, reference):
 
 
 def serve_codeload(world, request):
-    """A link with its own token, or a path with a credential."""
+    """A link with its own token, in both of its spellings, or a path with a credential."""
+    owner, name, kind, reference = (request.segments() + ["", "", ""])[:4]
+    form = "zip" if "zip" in kind else "tar.gz"
     target = request.path + ("?" + request.query_text if request.query_text else "")
+    named = target if "/legacy." in target else target.replace(f"/{form}/", f"/legacy.{form}/")
     with world.lock:
-        if found := world.links.get((request.host, target)):
-            name = "-".join(request.segments()[:2]) + (".zip" if "zip" in request.segments()[2] else ".tar.gz")
-            kept = ("Content-Disposition", f"attachment; filename={name}")
-            return Answer(200, found[1](request)[0], ("Content-Type", "application/x-gzip"), kept)
-        owner, name, kind, reference = (request.segments() + ["", "", ""])[:4]
-        repository, _ = visible(world, request, f"{owner}/{name}", ask)
-        form = "zip" if "zip" in kind else "tar.gz"
-        try:
-            data = repository.git.bytes("archive", f"--format={form}", f"--prefix={name}/", reference)
-        except Failed:
-            return text(404, "Not Found")
-        return Answer(200, data, ("Content-Type", "application/x-gzip"))
+        if found := world.links.get((request.host, named)):
+            data = found[1](request)[0]
+        else:
+            repository, _ = visible(world, request, f"{owner}/{name}", ask)
+            try:
+                data = repository.git.bytes("archive", f"--format={form}", f"--prefix={name}/", reference)
+            except Failed:
+                return text(404, "Not Found")
+    kept = ("Content-Disposition", f"attachment; filename={name}-{reference.rpartition('/')[2]}.{form}")
+    return Answer(200, data, ("Content-Type", "application/x-gzip"), kept)
 
 
 def serve_raw(world, request):

@@ -44,7 +44,7 @@ fn every_door_to_a_ref_is_seen() {
         ("updateRef(input:{refId:\"REF_known\",oid:\"00\",force:true})", vec![(node(), YES)]),
         ("deleteRef(input:{refId:\"REF_known\"})", vec![(node(), Change::Delete)]),
         (
-            "updateRefs(input:{repositoryId:\"R_ok\",refUpdates:[{name:\"refs/heads/a\",afterOid:\"0000\"},{name:\"refs/heads/b\",afterOid:\"01\",beforeOid:\"00\"},{name:\"refs/heads/c\",afterOid:\"01\"}]})",
+            "updateRefs(input:{repositoryId:\"R_ok\",refUpdates:[{name:\"refs/heads/a\",afterOid:\"0000000000000000000000000000000000000000\"},{name:\"refs/heads/b\",afterOid:\"1111111111111111111111111111111111111111\",beforeOid:\"0000000000000000000000000000000000000000\"},{name:\"refs/heads/c\",afterOid:\"1111111111111111111111111111111111111111\"}]})",
             vec![
                 (named("refs/heads/a"), Change::Delete),
                 (named("refs/heads/b"), Change::Create),
@@ -52,7 +52,7 @@ fn every_door_to_a_ref_is_seen() {
             ],
         ),
         (
-            "updateRefs(input:{repositoryId:\"R_ok\",refUpdates:{name:\"refs/heads/a\",afterOid:\"01\",force:true}})",
+            "updateRefs(input:{repositoryId:\"R_ok\",refUpdates:{name:\"refs/heads/a\",afterOid:\"1111111111111111111111111111111111111111\",force:true}})",
             vec![(named("refs/heads/a"), Change::Create), (named("refs/heads/a"), YES)],
         ),
         ("mergeBranch(input:{repositoryId:\"R_ok\",base:\"main\",head:\"x\"})", vec![(named("refs/heads/main"), NO)]),
@@ -68,6 +68,12 @@ fn every_door_to_a_ref_is_seen() {
         (
             "createLinkedBranch(input:{issueId:\"I_known\",oid:\"00\",name:\"x\"})",
             vec![(named("refs/heads/x"), Change::Create)],
+        ),
+        ("updatePullRequest(input:{pullRequestId:\"PR_known\",title:\"x\"})", vec![]),
+        ("updatePullRequest(input:{pullRequestId:\"PR_known\",baseRefName:null})", vec![]),
+        (
+            "updatePullRequest(input:{pullRequestId:\"PR_known\",baseRefName:\"release\"})",
+            vec![(named("refs/heads/release"), NO)],
         ),
         ("addComment(input:{subjectId:\"I_known\",body:\"x\"})", vec![]),
     ];
@@ -94,6 +100,18 @@ fn what_an_input_names_is_checked_where_it_stands() {
         ("createRef(input:{repositoryId:\"R_ok\",name:\"refs/heads/../tags/x\",oid:\"00\"})", Code::Malformed),
         ("createLinkedBranch(input:{issueId:\"I_known\",oid:\"00\"})", Code::Malformed),
         ("updateRef(input:{refId:\"REF_known\",oid:\"00\",force:\"true\"})", Code::Malformed),
+        // What could be read as an id of no commit, and as that of one.
+        ("updateRefs(input:{repositoryId:\"R_ok\",refUpdates:{name:\"refs/heads/a\",afterOid:\"\"}})", Code::Malformed),
+        (
+            "updateRefs(input:{repositoryId:\"R_ok\",refUpdates:{name:\"refs/heads/a\",afterOid:\"0\"}})",
+            Code::Malformed,
+        ),
+        (
+            "updateRefs(input:{repositoryId:\"R_ok\",refUpdates:{name:\"refs/heads/a\",beforeOid:\"00\"}})",
+            Code::Malformed,
+        ),
+        ("updateRefs(input:{repositoryId:\"R_ok\",refUpdates:{name:\"refs/heads/a\",beforeOid:0}})", Code::Malformed),
+        ("updatePullRequest(input:{pullRequestId:\"PR_known\",baseRefName:\"refs/heads/x\"})", Code::Malformed),
         // Ids of the wrong kind, or of something else.
         ("addComment(input:{subjectId:\"U_known\",body:\"x\"})", Code::ForeignObject),
         (
