@@ -11,7 +11,7 @@ use tokio::sync::{Semaphore, mpsc, watch};
 
 use crate::audit::{self, Sink, Summary};
 use crate::dns::{Resolver, ResolverError};
-use crate::proxy::Worker;
+use crate::proxy::Outlet;
 use crate::proxy::capture::dns::Responder;
 use crate::proxy::capture::transparent::{self, Arrival, Entrance};
 use crate::proxy::pool::Pool;
@@ -104,18 +104,17 @@ pub fn start(parts: Parts, entrances: Entrances) -> Result<Running, StartError> 
         let runtime = Builder::new_current_thread().enable_all().build()?;
         let inside = runtime.enter();
         let resolver = Resolver::new(&parts.nameservers)?;
-        let worker = Arc::new(Worker {
-            sandbox: Arc::clone(&parts.sandbox),
-            resolver,
+        let outlet = Outlet {
+            resolver: Arc::new(resolver),
             upstream_tls: Arc::clone(&parts.upstream_tls),
             upstream_proxy: parts.upstream_proxy.clone(),
             audit: audit.clone(),
-            pool: Arc::new(Pool::default()),
-        });
+        };
+        let worker = Arc::new(outlet.worker(Arc::clone(&parts.sandbox)));
         tokio::spawn(transparent::serve(Arc::clone(&worker), Arc::clone(&names), arrivals));
         tokio::spawn(sweep(Arc::clone(&worker.pool), parts.sandbox.changes()));
         if let Some(entrances) = entrances.take() {
-            for keeper in parts.sandbox.injector.keepers() {
+            for keeper in parts.sandbox.in_force().injector.keepers() {
                 tokio::spawn(async move { keeper.keep().await });
             }
             listen(entrances, &slots, &senders, &Responder::new(worker, Arc::clone(&names)), &lost)?;

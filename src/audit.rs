@@ -52,9 +52,9 @@ pub struct AuditEvent {
     /// When the request came, RFC 3339 in UTC.
     #[serde(serialize_with = "rfc3339")]
     pub time: SystemTime,
-    /// The sandbox's id.
-    #[serde(serialize_with = "displayed")]
-    pub sandbox: SandboxId,
+    /// The sandbox's id; none where nobody could tell whose it was.
+    #[serde(skip_serializing_if = "Option::is_none", serialize_with = "cut_if_any")]
+    pub sandbox: Option<SandboxId>,
     /// How the connection entered: `transparent`, `connect`, `absolute`.
     pub capture: &'static str,
     /// `https`, `http` or `tcp`.
@@ -108,7 +108,7 @@ pub struct AuditEvent {
 
 impl AuditEvent {
     /// A row of which nothing more is known yet. Without a destination it is about a request to the explicit proxy.
-    pub fn new(sandbox: SandboxId, capture: &'static str, destination: Option<&Destination>) -> Self {
+    pub fn new(sandbox: Option<SandboxId>, capture: &'static str, destination: Option<&Destination>) -> Self {
         Self {
             time: SystemTime::now(),
             sandbox,

@@ -73,7 +73,7 @@ struct Row {
     #[serde(rename = "time")]
     _time: String,
     #[serde(rename = "sandbox")]
-    _sandbox: String,
+    _sandbox: Option<String>,
     #[serde(rename = "capture")]
     _capture: String,
     scheme: RowScheme,
@@ -149,7 +149,7 @@ mod tests {
     fn event(authority: &str) -> AuditEvent {
         let authority = Authority::parse(authority, 443).unwrap();
         let destination = Destination { authority, scheme: Scheme::Https, dialled: None };
-        AuditEvent::new(SandboxId::from_bits(1), "connect", Some(&destination))
+        AuditEvent::new(Some(SandboxId::from_bits(1)), "connect", Some(&destination))
     }
 
     fn read(event: &AuditEvent) -> RecordedRow {
@@ -210,7 +210,7 @@ mod tests {
             row.deny(code, "no".to_owned(), None);
             assert_eq!(read(&row), RecordedRow::Undecided, "{code}");
         }
-        let without = AuditEvent::new(SandboxId::from_bits(1), "connect", None);
+        let without = AuditEvent::new(Some(SandboxId::from_bits(1)), "connect", None);
         assert_eq!(read(&without), RecordedRow::Undecided);
     }
 

@@ -62,7 +62,7 @@ fn runtime() -> tokio::runtime::Runtime {
 fn denied(reason: &str) -> AuditEvent {
     let authority = Authority::parse("a.test:8443", 443).unwrap();
     let destination = Destination { authority, scheme: Scheme::Https, dialled: None };
-    let mut event = AuditEvent::new(SandboxId::from_bits(1), "connect", Some(&destination));
+    let mut event = AuditEvent::new(Some(SandboxId::from_bits(1)), "connect", Some(&destination));
     event.path = Some("/a?key=v".parse().unwrap());
     event.deny("host_not_listed", reason.into(), None);
     event

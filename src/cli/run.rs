@@ -158,7 +158,7 @@ fn start(
     let Outward { upstream_tls, upstream_proxy, injector, records } = early.map_or_else(outward, Ok)?;
     let leaves = LeafConfigs::new(ca, LeafLimits::default())?;
     let fixed = Fixed::of(&opened.compiled);
-    let sandbox = Arc::new(Sandbox::new(id, opened.compiled.policy, leaves, injector).with_records(records));
+    let sandbox = Arc::new(Sandbox::new(id, leaves, opened.compiled.policy, injector, records));
     let reload = Reload::new(opened.origin, fixed, Arc::clone(&sandbox), args.quiet);
     let audit = opened.audit.map(|audit| Box::new(audit.file) as Box<dyn Sink>);
     let nameservers = args.nameserver.clone();

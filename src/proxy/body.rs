@@ -10,7 +10,7 @@ use http_body::{Body, Frame, SizeHint};
 use http_body_util::Full;
 
 use crate::audit::{Row, Traffic};
-use crate::sandboxes::Sandbox;
+use crate::sandboxes::InForce;
 
 use super::brake::{Brake, Unwanted};
 use super::headers;
@@ -50,7 +50,7 @@ pub struct RequestBody {
 /// Takes out of a request's trailers what the proxy sets itself, and what belongs into a head or to one hop.
 pub struct TrailerFilter {
     /// Whose injector knows the headers.
-    pub sandbox: Arc<Sandbox>,
+    pub in_force: Arc<InForce>,
     /// The bindings that apply.
     pub bindings: Vec<usize>,
 }
@@ -220,7 +220,7 @@ impl Body for RequestBody {
             this.traffic.up.fetch_add(len, Ordering::Relaxed);
             if let (Some(fields), Some(filter)) = (frame.trailers_mut(), &this.trailers) {
                 headers::clean_trailers(fields);
-                filter.sandbox.injector.strip(&filter.bindings, fields);
+                filter.in_force.injector.strip(&filter.bindings, fields);
             }
         }
         if ended {

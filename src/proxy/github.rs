@@ -34,6 +34,7 @@ use super::body::ProxyBody;
 use super::headers;
 use super::held::Held;
 use super::refusal::Refusal;
+use crate::sandboxes::InForce;
 
 pub use answer::AnswerPlan;
 
@@ -98,10 +99,10 @@ impl<R> Scoped<R> {
 /// [`Refusal::OutOfScope`], in a form that the client shows, and [`Refusal::Malformed`].
 pub async fn scope(
     connection: &Connection,
-    policy: &Policy,
+    in_force: &InForce,
     permitted: Permitted<Request<Held>>,
 ) -> Result<Outcome, Refusal> {
-    let Some((index, binding)) = policy.github(&connection.destination) else {
+    let Some((index, binding)) = in_force.policy.github(&connection.destination) else {
         let (request, bindings) = permitted.into_parts();
         return Ok(Outcome::Pass(Scoped { request, bindings }, None));
     };
@@ -110,11 +111,11 @@ pub async fn scope(
     let host = connection.destination.authority.host.to_string();
     let asked = asked(binding.scope(), &host, head.uri.path());
     let refuse = |denial: OutOfScope| Refusal::out_of_scope(denial, asked);
-    let records = connection.worker.sandbox.records(index);
+    let records = in_force.records(index);
     let records =
         records.ok_or_else(|| refuse(OutOfScope::new(Code::Unresolved, "there are no records of the binding")))?;
     records.refresh().await;
-    let judge = Judge { policy, binding, records, host, asked };
+    let judge = Judge { policy: &in_force.policy, binding, records, host, asked };
     // Boxed: a request that is for nobody's GitHub would have room for this in its future, too.
     Box::pin(judge.judge(head, body, &bindings)).await
 }

@@ -9,6 +9,7 @@ use super::github::Scoped;
 use super::headers;
 use super::held::Held;
 use super::refusal::Refusal;
+use crate::sandboxes::InForce;
 
 /// A permitted request with its credentials in it. `upstream` sends nothing else. Nobody else can make one:
 ///
@@ -29,6 +30,7 @@ pub struct Credentialed<R> {
 /// [`Refusal::NoCredential`] when a binding's secret cannot be had, and what [`Held::hold`] gives.
 pub async fn inject(
     connection: &Connection,
+    in_force: &InForce,
     scoped: Scoped<Request<Held>>,
     upgrade: bool,
 ) -> Result<(Credentialed<Request<Held>>, Used), Refusal> {
@@ -40,7 +42,7 @@ pub async fn inject(
     if upgrade {
         headers::set_websocket_upgrade(fields);
     }
-    let injector = &connection.worker.sandbox.injector;
+    let injector = &in_force.injector;
     if injector.needs_body(&bindings, &head) {
         // Boxed, like all that is rare: else every request's future would have room for it.
         let whole = Box::pin(body.hold(&connection.destination.authority)).await?;

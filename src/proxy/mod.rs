@@ -51,12 +51,33 @@ use tunnel::Joint;
 use underway::{Ticket, Underway};
 use upstream_proxy::UpstreamProxy;
 
+/// What one thread needs to serve any sandbox.
+#[derive(Clone)]
+pub struct Outlet {
+    /// Names to checked addresses.
+    pub resolver: Arc<Resolver>,
+    /// What upstreams must chain to.
+    pub upstream_tls: Arc<UpstreamTls>,
+    /// What they are dialled through.
+    pub upstream_proxy: Option<Arc<UpstreamProxy>>,
+    /// Where rows go.
+    pub audit: Audit,
+}
+
+impl Outlet {
+    /// What serves one sandbox, with upstream connections of its own.
+    pub fn worker(&self, sandbox: Arc<Sandbox>) -> Worker {
+        let Self { resolver, upstream_tls, upstream_proxy, audit } = self.clone();
+        Worker { sandbox, resolver, upstream_tls, upstream_proxy, audit, pool: Arc::default() }
+    }
+}
+
 /// What one thread needs to serve one sandbox.
 pub struct Worker {
     /// Whose traffic it is.
     pub sandbox: Arc<Sandbox>,
     /// Names to checked addresses.
-    pub resolver: Resolver,
+    pub resolver: Arc<Resolver>,
     /// What upstreams must chain to.
     pub upstream_tls: Arc<UpstreamTls>,
     /// What they are dialled through.
@@ -110,7 +131,7 @@ impl Connection {
 
     /// A row about this connection.
     pub fn event(&self) -> AuditEvent {
-        AuditEvent::new(self.worker.sandbox.id.clone(), self.capture.as_str(), Some(&self.destination))
+        AuditEvent::new(Some(self.worker.sandbox.id.clone()), self.capture.as_str(), Some(&self.destination))
     }
 }
 
@@ -167,34 +188,34 @@ async fn pass(
     row: &mut Row,
 ) -> Result<Answered, Refusal> {
     identity::agree(connection, &request)?;
-    let searched = connection.worker.sandbox.injector.searched(&connection.destination.authority);
+    let in_force = connection.worker.sandbox.in_force();
+    let searched = in_force.injector.searched(&connection.destination.authority);
     if searched.is_some() {
         scrub::prepare_request(request.headers_mut());
     }
     let upgrade = headers::websocket_upgrade(request.headers()).then(|| hyper::upgrade::on(&mut request));
-    let sandbox = &connection.worker.sandbox;
     let ticket = connection.underway.request(&connection.destination, request.method(), request.uri());
-    let (number, policy) = sandbox.numbered_policy();
-    let permitted = authorize::authorize(&policy, &connection.destination, request)?;
+    let permitted = authorize::authorize(&in_force.policy, &connection.destination, request)?;
     let mut key = Key {
         authority: connection.destination.authority.clone(),
         dialled: matches!(permitted.grant(), Grant::Egress { .. }).then_some(connection.destination.dialled).flatten(),
         http1_only: upgrade.is_some(),
         plain: connection.destination.scheme == Scheme::Http,
-        policy: number,
+        policy: in_force.number,
         identity: None,
     };
     row.event().rule = Some(permitted.grant().clone());
-    let (scoped, mut plan) = match github::scope(connection, &policy, permitted).await? {
+    let (scoped, mut plan) = match github::scope(connection, &in_force, permitted).await? {
         Outcome::Pass(scoped, plan) => (scoped, plan),
         Outcome::Here(response) => return Ok(Answered::Here(response)),
     };
-    let names = scoped.bindings().iter().flat_map(|&at| policy.bindings()[at].secrets());
+    let names = scoped.bindings().iter().flat_map(|&at| in_force.policy.bindings()[at].secrets());
     row.event().bindings = names.map(ToOwned::to_owned).collect();
     let head = *scoped.request().method() == Method::HEAD;
-    let (credentialed, used) = inject::inject(connection, scoped, upgrade.is_some()).await?;
+    let (credentialed, used) = inject::inject(connection, &in_force, scoped, upgrade.is_some()).await?;
     key.identity = used.identity().cloned().map(Identity);
-    let (mut response, mut lease) = upstream::send(connection, credentialed, key.clone(), row, &ticket).await?;
+    let (mut response, mut lease) =
+        upstream::send(connection, &in_force, credentialed, key.clone(), row, &ticket).await?;
     if response.status() == StatusCode::UNAUTHORIZED {
         match &mut plan {
             None => used.refused(),
@@ -202,8 +223,8 @@ async fn pass(
             Some(plan) if !used.is_empty() => {
                 let renewed = used.renewed().await;
                 let Some(scoped) = plan.again().filter(|_| renewed) else { return Err(plan.revoked()) };
-                let (credentialed, _) = inject::inject(connection, scoped, false).await?;
-                (response, lease) = upstream::send(connection, credentialed, key, row, &ticket).await?;
+                let (credentialed, _) = inject::inject(connection, &in_force, scoped, false).await?;
+                (response, lease) = upstream::send(connection, &in_force, credentialed, key, row, &ticket).await?;
                 if response.status() == StatusCode::UNAUTHORIZED {
                     return Err(plan.revoked());
                 }
@@ -239,13 +260,13 @@ fn deliver(passed: Passed, mut row: Row) -> Response<ProxyBody> {
 
 /// Refuses a request that has no row yet.
 pub async fn refuse_unopened(
-    worker: &Worker,
+    audit: &Audit,
     event: AuditEvent,
     refusal: &Refusal,
     asked: Option<&str>,
     head: &RequestHead,
 ) -> Response<ProxyBody> {
-    match worker.audit.open(event).await {
+    match audit.open(event).await {
         Ok(row) => refuse(refusal, asked, head, row),
         Err(full) => Refusal::from(full).response(asked, head),
     }

@@ -214,6 +214,11 @@ impl Pool {
         self.idle.store(entries.values().map(|entry| entry.idle.len()).sum(), Ordering::Relaxed);
     }
 
+    /// Whether there is no connection, nor one on its way.
+    pub fn is_empty(&self) -> bool {
+        self.lock().is_empty()
+    }
+
     /// Closes what is idle, and lends what is busy no more: the policy has changed.
     pub fn clear(&self) {
         self.lock().values_mut().for_each(|entry| {

@@ -3,6 +3,7 @@
 use bytes::Bytes;
 use http::header::{
     ACCEPT, CACHE_CONTROL, CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue,
+    PROXY_AUTHENTICATE,
 };
 use http::{Method, Response, StatusCode};
 use serde::Serialize;
@@ -16,6 +17,7 @@ use crate::policy::github::forms::{self, Asked};
 use crate::types::Authority;
 
 use super::body::ProxyBody;
+use super::capture::port::NotAdmitted;
 use super::headers::DENIAL;
 
 /// Why a request gets no answer from upstream. `Display` is what the sandbox may read.
@@ -89,6 +91,9 @@ pub enum Refusal {
         /// Where it should have gone.
         authority: Authority,
     },
+    /// Nobody knows whose it is.
+    #[error(transparent)]
+    NotAdmitted(#[from] NotAdmitted),
     /// The audit cannot take a row.
     #[error("the proxy cannot record this request, so it does not go on")]
     Unrecorded(#[from] AuditUnavailable),
@@ -134,6 +139,8 @@ impl Refusal {
             Self::NoCredential(InjectError::Misplaced { .. }) => "placeholder_misplaced",
             Self::OutOfScope { denial, .. } => denial.code.as_str(),
             Self::TooLongToSign { .. } => "body_too_long_to_sign",
+            Self::NotAdmitted(NotAdmitted::Unavailable(_)) => "identity_unavailable",
+            Self::NotAdmitted(_) => "no_identity",
             Self::Unrecorded(_) => "audit_unavailable",
         }
     }
@@ -155,7 +162,8 @@ impl Refusal {
             | Self::Unscrubbable { .. }
             | Self::NoCredential(InjectError::Unavailable { .. }) => StatusCode::BAD_GATEWAY,
             Self::OutOfScope { form, .. } => StatusCode::from_u16(form.status).unwrap_or(StatusCode::FORBIDDEN),
-            Self::Unrecorded(_) => StatusCode::SERVICE_UNAVAILABLE,
+            Self::NotAdmitted(NotAdmitted::Unavailable(_)) | Self::Unrecorded(_) => StatusCode::SERVICE_UNAVAILABLE,
+            Self::NotAdmitted(_) => StatusCode::PROXY_AUTHENTICATION_REQUIRED,
         }
     }
 
@@ -211,6 +219,12 @@ impl Refusal {
         let headers = response.headers_mut();
         headers.insert(DENIAL, HeaderValue::from_static(self.code()));
         headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+        if self.status() == StatusCode::PROXY_AUTHENTICATION_REQUIRED {
+            headers.insert(
+                PROXY_AUTHENTICATE,
+                HeaderValue::from_static(r#"Basic realm="sandbox-proxy", charset="UTF-8""#),
+            );
+        }
         headers.insert(CONTENT_TYPE, HeaderValue::from_static(if head.grpc { "application/grpc" } else { kind }));
         if head.grpc {
             headers.insert("grpc-status", HeaderValue::from_static(self.grpc_status()));

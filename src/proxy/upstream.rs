@@ -17,6 +17,7 @@ use tokio_rustls::TlsConnector;
 
 use crate::audit::Row;
 use crate::policy::{CheckedAddrs, Grant};
+use crate::sandboxes::InForce;
 use crate::tls::roots::{self, Alpn};
 use crate::types::{Authority, Destination, Host};
 
@@ -48,19 +49,20 @@ const CONNECTION_WINDOW: u32 = STREAM_WINDOW * STREAMS as u32;
 /// before, a request of a safe method without body (RFC 9110 section 9.2.2).
 pub async fn send(
     connection: &Connection,
+    in_force: &Arc<InForce>,
     request: Credentialed<Request<Held>>,
     key: Key,
     row: &mut Row,
     ticket: &Ticket,
 ) -> Result<(Response<Incoming>, Lease), Refusal> {
-    let mut request = outgoing(connection, request, row);
+    let mut request = outgoing(in_force, request, row);
     let mut fresh = false;
     loop {
         let mut lease = connect(connection, &key, fresh).await?;
         row.event().upstream = lease.peer();
         ticket.goes_to(lease.peer());
-        let (number, policy) = connection.worker.sandbox.numbered_policy();
-        if number != key.policy && !ticket.is_permitted(&policy) {
+        let now = connection.worker.sandbox.in_force();
+        if now.number != key.policy && !ticket.is_permitted(&now.policy) {
             // Before its destination was known, nobody could tell.
             let authority = connection.destination.authority.clone();
             return Err(Refusal::Unreachable { authority, reason: "the policy has changed".to_owned() });
@@ -83,10 +85,10 @@ pub async fn send(
 }
 
 /// The request as the upstream gets it, with nothing in its extensions that came from the sandbox's side.
-fn outgoing(connection: &Connection, request: Credentialed<Request<Held>>, row: &Row) -> Request<RequestBody> {
+fn outgoing(in_force: &Arc<InForce>, request: Credentialed<Request<Held>>, row: &Row) -> Request<RequestBody> {
     let (request, bindings) = request.into_parts();
     let (parts, body) = request.into_parts();
-    let trailers = TrailerFilter { sandbox: Arc::clone(&connection.worker.sandbox), bindings };
+    let trailers = TrailerFilter { in_force: Arc::clone(in_force), bindings };
     let mut request = Request::new(RequestBody::new(body, Arc::clone(&row.traffic), trailers));
     *request.method_mut() = parts.method;
     *request.uri_mut() = parts.uri;

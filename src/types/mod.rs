@@ -6,6 +6,7 @@ pub mod facts;
 pub mod host;
 pub mod sandbox;
 pub mod secret;
+pub mod token;
 
 pub use bounded::read_bounded;
 pub use endpoint::{Endpoint, EndpointError};
@@ -13,3 +14,4 @@ pub use facts::{Destination, RequestFacts, Scheme};
 pub use host::{Authority, Host, HostError, HostName};
 pub use sandbox::SandboxId;
 pub use secret::{Secret, SecretError};
+pub use token::{Claims, ProviderScope, RepoScope, SigningSecret, Subject, TokenError, TokenId};

@@ -13,6 +13,12 @@ impl SandboxId {
         Self(format!("{bits:016x}").into())
     }
 
+    /// An id from its text.
+    pub fn parse(text: &str) -> Option<Self> {
+        let legal = text.len() == 16 && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
+        legal.then(|| Self(text.into()))
+    }
+
     /// The id as text.
     pub fn as_str(&self) -> &str {
         &self.0

@@ -4,66 +4,137 @@ use std::convert::Infallible;
 use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
-use http::{Method, Request, Response, StatusCode, Uri, Version};
+use http::{HeaderMap, Method, Request, Response, StatusCode, Uri, Version};
 use hyper::body::Incoming;
 use hyper::ext::ReasonPhrase;
 use hyper::service::service_fn;
 use hyper::upgrade::Upgraded;
 use hyper_util::rt::TokioIo;
 use tokio::net::TcpStream;
+use tokio::sync::watch;
 
-use crate::audit::AuditEvent;
+use crate::audit::{Audit, AuditEvent};
 use crate::types::{Authority, Destination, Host, Scheme};
 
 use super::guard::{Guard, RawSwitch};
+use super::port::{NotAdmitted, Port};
 use super::{Capture, Slot, socks5};
 use crate::proxy::body::ProxyBody;
 use crate::proxy::refusal::{Refusal, RequestHead};
 use crate::proxy::underway::Underway;
 use crate::proxy::{Connection, Worker, handle, identity, intercept, refuse_unopened};
 
+/// Whose the requests on a connection are.
+#[derive(Clone)]
+pub enum Whose {
+    /// All are this one's sandbox's.
+    One(Arc<Worker>),
+    /// Each says it.
+    Named(Arc<Port>),
+}
+
+impl Whose {
+    /// Where rows go about those of whom nobody knows whose they are.
+    pub fn audit(&self) -> &Audit {
+        match self {
+            Self::One(worker) => &worker.audit,
+            Self::Named(port) => &port.outlet().audit,
+        }
+    }
+}
+
 /// Serves one connection to the proxy's own port: SOCKS5 or HTTP, by its first byte. Each request on it is judged anew,
 /// whatever the one before was for.
-pub async fn serve(worker: Arc<Worker>, io: TcpStream, slot: Slot) {
+pub async fn serve(whose: Whose, io: TcpStream, slot: Slot) {
     let mut first = [0];
     match tokio::time::timeout(intercept::HEAD_TIME, io.peek(&mut first)).await {
-        Ok(Ok(1)) if first[0] == socks5::VERSION => return socks5::serve(worker, io, slot).await,
+        Ok(Ok(1)) if first[0] == socks5::VERSION => return socks5::serve(whose, io, slot).await,
         Ok(Ok(1)) => {}
         // It has ended, or asks for nothing.
         Ok(_) | Err(_) => return,
     }
     let raw = RawSwitch::default();
     let guarded = Guard::new(io, raw.clone());
-    let client = Client { worker: Arc::clone(&worker), slot, underway: Arc::default(), raw };
+    let known = match &whose {
+        Whose::One(worker) => Some(Arc::clone(worker)),
+        Whose::Named(_) => None,
+    };
+    let known = Arc::new(watch::Sender::new(known));
+    let mut named = known.subscribe();
+    let client = Client { whose, known, slot, underway: Arc::default(), raw };
     let underway = Arc::clone(&client.underway);
     let service = service_fn(move |request| answer(client.clone(), request));
     let served = intercept::http1_builder().serve_connection(TokioIo::new(guarded), service).with_upgrades();
-    intercept::until_forbidden(&underway, &worker, served).await;
+    let mut served = std::pin::pin!(served);
+    let worker = tokio::select! {
+        _ = &mut served => return,
+        Ok(worker) = named.wait_for(Option::is_some) => worker.clone(),
+    };
+    if let Some(worker) = worker {
+        intercept::until_forbidden(&underway, &worker, served).await;
+    }
 }
 
 /// One connection to the proxy.
 #[derive(Clone)]
 struct Client {
-    worker: Arc<Worker>,
+    whose: Whose,
+    /// Whose it is, once a request has said so.
+    known: Arc<watch::Sender<Option<Arc<Worker>>>>,
     slot: Slot,
     underway: Arc<Underway>,
     raw: RawSwitch,
 }
 
+impl Client {
+    /// Whose a request is. All on one connection are one sandbox's.
+    async fn worker(&self, headers: &HeaderMap) -> Result<Arc<Worker>, Refusal> {
+        let port = match &self.whose {
+            Whose::One(worker) => return Ok(Arc::clone(worker)),
+            Whose::Named(port) => port,
+        };
+        let worker = port.of_request(headers).await?;
+        let mut is_same = true;
+        self.known.send_if_modified(|known| match known {
+            Some(known) => {
+                is_same = Arc::ptr_eq(known, &worker);
+                false
+            }
+            None => {
+                *known = Some(Arc::clone(&worker));
+                true
+            }
+        });
+        if is_same { Ok(worker) } else { Err(NotAdmitted::Another.into()) }
+    }
+}
+
 async fn answer(client: Client, request: Request<Incoming>) -> Result<Response<ProxyBody>, Infallible> {
-    let Client { worker, slot, underway, raw } = client;
     let connect = request.method() == Method::CONNECT;
     let http1 = request.version() < Version::HTTP_2;
     let head = RequestHead::of(request.method(), request.headers(), http1);
-    let destination = match destination(&request) {
-        Ok(destination) => destination,
-        Err(refusal) => {
-            let mut event = AuditEvent::new(worker.sandbox.id.clone(), Capture::Absolute.as_str(), None);
+    let worker = client.worker(request.headers()).await;
+    let destination = destination(&request);
+    let (worker, destination) = match (worker, destination) {
+        (Ok(worker), Ok(destination)) => (worker, destination),
+        (worker, destination) => {
+            let capture = if connect { Capture::Connect } else { Capture::Absolute };
+            let sandbox = worker.as_ref().ok().map(|worker| worker.sandbox.id.clone());
+            let mut event = AuditEvent::new(sandbox, capture.as_str(), destination.as_ref().ok());
             event.method = Some(request.method().clone());
             let head = RequestHead { close: true, ..head };
-            return Ok(refuse_unopened(&worker, event, &refusal, None, &head).await);
+            let refusal = match (worker, destination) {
+                (Err(refusal), _) | (Ok(_), Err(refusal)) => refusal,
+                (Ok(_), Ok(_)) => Refusal::Malformed("it cannot be served".to_owned()),
+            };
+            let mut response = refuse_unopened(client.whose.audit(), event, &refusal, None, &head).await;
+            if connect {
+                give_reason(&mut response, &refusal);
+            }
+            return Ok(response);
         }
     };
+    let Client { slot, underway, raw, .. } = client;
     if connect {
         let connection = Connection::new(worker, slot, Capture::Connect, destination);
         return Ok(tunnel(connection, raw, request, head).await);
@@ -132,13 +203,18 @@ async fn refuse_connect(connection: &Connection, refusal: &Refusal, head: &Reque
     let mut event = connection.event();
     event.method = Some(Method::CONNECT);
     let asked = format!("CONNECT {}:{}", connection.destination.authority.host, connection.destination.authority.port);
-    let mut response = refuse_unopened(&connection.worker, event, refusal, Some(&asked), head).await;
+    let mut response = refuse_unopened(&connection.worker.audit, event, refusal, Some(&asked), head).await;
+    give_reason(&mut response, refusal);
+    response
+}
+
+/// Puts it into the status line, which is all of an answer to CONNECT that clients show.
+fn give_reason(response: &mut Response<ProxyBody>, refusal: &Refusal) {
     if response.status() != StatusCode::OK
         && let Ok(reason) = ReasonPhrase::try_from(format!("{}: {refusal}", refusal.code()).into_bytes())
     {
         response.extensions_mut().insert(reason);
     }
-    response
 }
 
 /// The socket under an upgraded connection, with what was read from it already.

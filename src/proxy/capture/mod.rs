@@ -5,6 +5,7 @@ pub mod dns;
 pub mod explicit;
 pub mod guard;
 pub mod names;
+pub mod port;
 pub mod socks5;
 pub mod transparent;
 

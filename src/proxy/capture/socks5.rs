@@ -1,5 +1,6 @@
-//! SOCKS5 (RFC 1928) for clients that want it, on the explicit proxy's port: CONNECT with a name or an address, without
-//! authentication. What a destination may speak is told afterwards, as with every other connection.
+//! SOCKS5 (RFC 1928) for clients that want it, on the explicit proxy's port: CONNECT with a name or an address, and with a user and
+//! a token (RFC 1929) where many sandboxes share the port. What a destination may speak is told afterwards, as with every other
+//! connection.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
@@ -8,12 +9,16 @@ use std::time::Duration;
 use bytes::{Buf, Bytes, BytesMut};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
+use zeroize::Zeroizing;
 
 use crate::dns::ResolveError;
 use crate::policy::{Denial, Entry};
 use crate::types::{Authority, Destination, Host, Scheme};
 
+use super::explicit::Whose;
+use super::port::{self, NotAdmitted};
 use super::{Capture, Slot};
+use crate::audit::AuditEvent;
 use crate::proxy::refusal::Refusal;
 use crate::proxy::relay::{self, Failure};
 use crate::proxy::{Connection, Worker, intercept};
@@ -41,8 +46,11 @@ pub enum Socks5Error {
     #[error("it is not SOCKS version 5")]
     Version,
     /// No method that is served.
-    #[error("the SOCKS client does not offer to go without authentication")]
+    #[error("the SOCKS client offers no method of authentication that is served here")]
     Methods,
+    /// No user and password (RFC 1929).
+    #[error("what the SOCKS client sends is no user and password")]
+    Login,
     /// BIND or UDP ASSOCIATE.
     #[error("the SOCKS command is not CONNECT")]
     Command,
@@ -54,11 +62,17 @@ pub enum Socks5Error {
     Destination,
 }
 
+impl From<Socks5Error> for Refusal {
+    fn from(error: Socks5Error) -> Self {
+        Self::Malformed(error.to_string())
+    }
+}
+
 impl Socks5Error {
     /// What the client is answered; a greeting is answered in its own way.
     fn reply(self) -> Option<u8> {
         match self {
-            Self::Version | Self::Methods => None,
+            Self::Version | Self::Methods | Self::Login => None,
             Self::Command => Some(COMMAND),
             Self::AddressType => Some(ADDRESS_TYPE),
             Self::Destination => Some(FAILED),
@@ -66,11 +80,20 @@ impl Socks5Error {
     }
 }
 
-/// Reads a greeting: how long it is; none while it is not whole.
+/// How a client says who it is (RFC 1928 section 3).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Method {
+    /// Not at all.
+    None = 0,
+    /// By a user and a password.
+    Password = 2,
+}
+
+/// Reads a greeting that has to offer a method: how long it is; none while it is not whole.
 ///
 /// # Errors
 /// [`Socks5Error`].
-pub fn greeting(bytes: &[u8]) -> Result<Option<usize>, Socks5Error> {
+pub fn greeting(bytes: &[u8], method: Method) -> Result<Option<usize>, Socks5Error> {
     let [version, count, methods @ ..] = bytes else {
         return if bytes.first().is_none_or(|version| *version == VERSION) {
             Ok(None)
@@ -83,8 +106,29 @@ pub fn greeting(bytes: &[u8]) -> Result<Option<usize>, Socks5Error> {
     }
     match methods.get(..usize::from(*count)) {
         None => Ok(None),
-        Some(methods) if methods.contains(&0) => Ok(Some(2 + methods.len())),
+        Some(methods) if methods.contains(&(method as u8)) => Ok(Some(2 + methods.len())),
         Some(_) => Err(Socks5Error::Methods),
+    }
+}
+
+/// Reads a user and a password (RFC 1929): both, and how long it is; none while it is not whole.
+///
+/// # Errors
+/// [`Socks5Error::Login`].
+pub fn login(bytes: &[u8]) -> Result<Option<(&[u8], &[u8], usize)>, Socks5Error> {
+    let text = |bytes: &'_ [u8]| bytes.split_first().map(|(length, _)| 1 + usize::from(*length));
+    match bytes {
+        [] => Ok(None),
+        [1, rest @ ..] => {
+            let Some((user, rest)) = text(rest).and_then(|length| rest.split_at_checked(length)) else {
+                return Ok(None);
+            };
+            let Some((password, _)) = text(rest).and_then(|length| rest.split_at_checked(length)) else {
+                return Ok(None);
+            };
+            Ok(Some((&user[1..], &password[1..], 1 + user.len() + password.len())))
+        }
+        _ => Err(Socks5Error::Login),
     }
 }
 
@@ -125,50 +169,86 @@ pub fn request(bytes: &[u8]) -> Result<Option<(Authority, usize)>, Socks5Error> 
 }
 
 /// Serves one connection whose first byte is [`VERSION`].
-pub async fn serve(worker: Arc<Worker>, mut io: TcpStream, slot: Slot) {
+pub async fn serve(whose: Whose, mut io: TcpStream, slot: Slot) {
     let mut seen = BytesMut::with_capacity(LONGEST);
-    let asked = tokio::time::timeout(PATIENCE, ask(&mut io, &mut seen)).await;
-    match asked {
-        Ok(Ok(Some(authority))) => go(worker, (authority, seen.freeze()), io, slot).await,
-        Ok(Err(error)) => {
-            let unknown = Destination { authority: Authority::new(NOWHERE, 0), scheme: Scheme::Tcp, dialled: None };
-            let connection = Connection::new(worker, slot, Capture::Socks5, unknown);
-            let mut event = connection.event();
-            event.authority = None;
-            let refusal = Refusal::Malformed(error.to_string());
+    let asked = tokio::time::timeout(PATIENCE, async {
+        let Some(worker) = identify(&whose, &mut io, &mut seen).await.map_err(|refusal| (None, refusal))? else {
+            return Ok(None);
+        };
+        match ask(&mut io, &mut seen).await {
+            Ok(authority) => Ok(authority.map(|authority| (worker, authority))),
+            Err(error) => {
+                if let Some(code) = error.reply() {
+                    reply(&mut io, code).await;
+                }
+                Err((Some(worker), error.into()))
+            }
+        }
+    });
+    match asked.await {
+        Ok(Ok(Some((worker, authority)))) => go(worker, (authority, seen.freeze()), io, slot).await,
+        Ok(Err((worker, refusal))) => {
+            let sandbox = worker.map(|worker| worker.sandbox.id.clone());
+            let mut event = AuditEvent::new(sandbox, Capture::Socks5.as_str(), None);
+            event.scheme = Scheme::Tcp;
             event.deny(refusal.code(), refusal.for_operator(), refusal.cure());
             // Where no row can be had, nothing went on either.
-            drop(connection.worker.audit.open(event).await);
-            if let Some(code) = error.reply() {
-                reply(&mut io, code).await;
-            }
+            drop(whose.audit().open(event).await);
         }
         // It ended, or took too long, before it asked for anything.
         Ok(Ok(None)) | Err(_) => {}
     }
 }
 
-/// A host for a row that names none.
-const NOWHERE: Host = Host::Ip(IpAddr::V4(Ipv4Addr::UNSPECIFIED));
-
-/// The greeting, its answer and the request. None when the client ends on the way; what it sent behind stays in `seen`.
-async fn ask(io: &mut TcpStream, seen: &mut BytesMut) -> Result<Option<Authority>, Socks5Error> {
+/// The greeting with its answer, and whose it is. None when the client ends on the way; what it sent behind stays in `seen`.
+async fn identify(whose: &Whose, io: &mut TcpStream, seen: &mut BytesMut) -> Result<Option<Arc<Worker>>, Refusal> {
+    let method = match whose {
+        Whose::One(_) => Method::None,
+        Whose::Named(_) => Method::Password,
+    };
     let greeted = loop {
-        match greeting(seen) {
+        match greeting(seen, method) {
             Ok(Some(len)) => break len,
             Ok(None) if more(io, seen).await => {}
             Ok(None) => return Ok(None),
             Err(error) => {
                 // No acceptable method (RFC 1928 section 3).
                 let _ = io.write_all(&[VERSION, 0xff]).await;
-                return Err(error);
+                return Err(error.into());
             }
         }
     };
     seen.advance(greeted);
-    if io.write_all(&[VERSION, 0]).await.is_err() {
+    if io.write_all(&[VERSION, method as u8]).await.is_err() {
         return Ok(None);
     }
+    let port = match whose {
+        Whose::One(worker) => return Ok(Some(Arc::clone(worker))),
+        Whose::Named(port) => port,
+    };
+    let (token, len) = loop {
+        let read = login(seen)?.map(|(user, token, len)| {
+            let token = (user == port::USER.as_bytes()).then(|| std::str::from_utf8(token).ok()).flatten();
+            (token.map(|token| Zeroizing::new(token.to_owned())), len)
+        });
+        match read {
+            Some(read) => break read,
+            None if more(io, seen).await => {}
+            None => return Ok(None),
+        }
+    };
+    seen.advance(len);
+    let admitted = match &token {
+        Some(token) => port.of_token(token).await,
+        None => Err(NotAdmitted::Missing.into()),
+    };
+    // Any status but 0 is a refusal (RFC 1929 section 2).
+    let answered = io.write_all(&[1, u8::from(admitted.is_err())]).await;
+    admitted.map(|worker| answered.is_ok().then_some(worker))
+}
+
+/// The request. None when the client ends on the way.
+async fn ask(io: &mut TcpStream, seen: &mut BytesMut) -> Result<Option<Authority>, Socks5Error> {
     loop {
         match request(seen)? {
             Some((authority, len)) => {
@@ -255,6 +335,7 @@ fn code(refusal: &Refusal) -> u8 {
         | Refusal::Unscrubbable { .. }
         | Refusal::OutOfScope { .. }
         | Refusal::TooLongToSign { .. }
+        | Refusal::NotAdmitted(_)
         | Refusal::Unrecorded(_) => FAILED,
     }
 }
@@ -269,7 +350,18 @@ mod tests {
     }
 
     #[test]
+    fn logins() {
+        let whole = [&[1, 3][..], b"abc", &[4], b"a.b:", b"x"].concat();
+        assert_eq!(login(&whole), Ok(Some((&b"abc"[..], &b"a.b:"[..], 10))));
+        (0..10).for_each(|len| assert_eq!(login(&whole[..len]), Ok(None), "{len}"));
+        assert_eq!(login(&[1, 0, 0]), Ok(Some((&b""[..], &b""[..], 3))));
+        assert_eq!(login(&[5, 0, 0]), Err(Socks5Error::Login));
+    }
+
+    #[test]
     fn greetings() {
+        assert_eq!(greeting(&[5, 2, 0, 2], Method::Password), Ok(Some(4)));
+        assert_eq!(greeting(&[5, 1, 0], Method::Password), Err(Socks5Error::Methods));
         for (bytes, want) in [
             (&[5, 1, 0][..], Ok(Some(3))),
             (&[5, 3, 2, 1, 0, 5], Ok(Some(5))),
@@ -281,7 +373,7 @@ mod tests {
             (&[4, 1, 0, 80], Err(Socks5Error::Version)),
             (&[4], Err(Socks5Error::Version)),
         ] {
-            assert_eq!(greeting(bytes), want, "{bytes:?}");
+            assert_eq!(greeting(bytes, Method::None), want, "{bytes:?}");
         }
     }
 

@@ -13,8 +13,9 @@ use crate::policy::Denial;
 use crate::policy::address::AddressClass;
 use crate::types::{Authority, Destination, Host, Scheme};
 
+use super::explicit::{self, Whose};
 use super::names::Synthetic;
-use super::{Capture, Slot, accept_one, explicit};
+use super::{Capture, Slot, accept_one};
 use crate::proxy::refusal::Refusal;
 use crate::proxy::{Connection, Worker, intercept};
 
@@ -78,7 +79,7 @@ pub async fn serve(worker: Arc<Worker>, names: Arc<Synthetic>, mut arrivals: mps
 
 async fn enter(worker: Arc<Worker>, names: &Synthetic, io: TcpStream, entrance: Entrance, slot: Slot) {
     let original = match entrance {
-        Entrance::Explicit => return explicit::serve(worker, io, slot).await,
+        Entrance::Explicit => return explicit::serve(Whose::One(worker), io, slot).await,
         Entrance::LocalAddress => io.local_addr(),
         Entrance::OriginalDestination => redirected(&io),
     };
