@@ -1,4 +1,4 @@
-//! Puts a sandbox's proxy together, and takes it down again.
+//! Puts a proxy together, and takes it down again.
 
 use std::io;
 use std::net::{SocketAddr, TcpListener, UdpSocket};
@@ -13,6 +13,8 @@ use crate::audit::{self, Sink, Summary};
 use crate::dns::{Resolver, ResolverError};
 use crate::proxy::Outlet;
 use crate::proxy::capture::dns::Responder;
+use crate::proxy::capture::explicit::Whose;
+use crate::proxy::capture::port::{Admission, Port};
 use crate::proxy::capture::transparent::{self, Arrival, Entrance};
 use crate::proxy::pool::Pool;
 use crate::proxy::upstream_proxy::UpstreamProxy;
@@ -37,10 +39,16 @@ pub struct Entrances {
     pub dns_udp: Vec<UdpSocket>,
 }
 
+/// Whose traffic a proxy carries.
+pub enum Served {
+    /// One sandbox's, by the ways in that stand in its own namespace.
+    One(Arc<Sandbox>, Entrances),
+    /// Many sandboxes', by ports on which each request says whose it is.
+    Many(Arc<dyn Admission>, Vec<TcpListener>),
+}
+
 /// What a proxy is made of.
 pub struct Parts {
-    /// Whose traffic it carries.
-    pub sandbox: Arc<Sandbox>,
     /// What upstreams must chain to.
     pub upstream_tls: Arc<UpstreamTls>,
     /// What they are dialled through.
@@ -89,13 +97,21 @@ pub enum StartError {
 ///
 /// # Errors
 /// [`StartError`]; nothing runs then.
-pub fn start(parts: Parts, entrances: Entrances) -> Result<Running, StartError> {
-    let (audit, writer) = audit::start(parts.audit, parts.sandbox.policy().is_learning())?;
+pub fn start(parts: Parts, served: Served) -> Result<Running, StartError> {
+    let is_learning = matches!(&served, Served::One(sandbox, _) if sandbox.policy().is_learning());
+    let (audit, writer) = audit::start(parts.audit, is_learning)?;
     let names = Arc::default();
     let (stop, stopped) = watch::channel(false);
     let lost = Lost::default();
     let (senders, receivers): (Vec<_>, Vec<_>) = (0..parts.threads.max(1)).map(|_| mpsc::channel(ARRIVALS)).unzip();
     let slots = Arc::new(Semaphore::new(parts.max_connections));
+    let (subject, entrances) = match served {
+        Served::One(sandbox, entrances) => (Subject::One(sandbox), entrances),
+        Served::Many(admission, ports) => {
+            let tcp = ports.into_iter().map(|port| (port, Entrance::Explicit)).collect();
+            (Subject::Many(admission), Entrances { tcp, ..Entrances::default() })
+        }
+    };
     // Each listener holds the slot of its next connection.
     let free_at_rest = parts.max_connections.saturating_sub(entrances.tcp.len());
     let mut entrances = Some(entrances);
@@ -103,21 +119,23 @@ pub fn start(parts: Parts, entrances: Entrances) -> Result<Running, StartError> 
     for arrivals in receivers {
         let runtime = Builder::new_current_thread().enable_all().build()?;
         let inside = runtime.enter();
-        let resolver = Resolver::new(&parts.nameservers)?;
         let outlet = Outlet {
-            resolver: Arc::new(resolver),
+            resolver: Arc::new(Resolver::new(&parts.nameservers)?),
             upstream_tls: Arc::clone(&parts.upstream_tls),
             upstream_proxy: parts.upstream_proxy.clone(),
             audit: audit.clone(),
         };
-        let worker = Arc::new(outlet.worker(Arc::clone(&parts.sandbox)));
-        tokio::spawn(transparent::serve(Arc::clone(&worker), Arc::clone(&names), arrivals));
-        tokio::spawn(sweep(Arc::clone(&worker.pool), parts.sandbox.changes()));
+        let whose = subject.on_this_thread(outlet);
+        tokio::spawn(transparent::serve(whose.clone(), Arc::clone(&names), arrivals));
         if let Some(entrances) = entrances.take() {
-            for keeper in parts.sandbox.in_force().injector.keepers() {
-                tokio::spawn(async move { keeper.keep().await });
+            let Entrances { tcp, dns_tcp, dns_udp } = entrances;
+            listen(tcp, &slots, &senders, &lost)?;
+            if let Whose::One(worker) = whose {
+                for keeper in worker.sandbox.in_force().injector.keepers() {
+                    tokio::spawn(async move { keeper.keep().await });
+                }
+                listen_dns(dns_tcp, dns_udp, &Responder::new(worker, Arc::clone(&names)), &lost)?;
             }
-            listen(entrances, &slots, &senders, &Responder::new(worker, Arc::clone(&names)), &lost)?;
         }
         drop(inside);
         let (mut stopped, slots, all) = (stopped.clone(), Arc::clone(&slots), free_at_rest as u32);
@@ -134,6 +152,35 @@ pub fn start(parts: Parts, entrances: Entrances) -> Result<Running, StartError> 
     Ok(Running { stop, workers, writer, lost })
 }
 
+enum Subject {
+    One(Arc<Sandbox>),
+    Many(Arc<dyn Admission>),
+}
+
+impl Subject {
+    /// What serves it on the runtime that is entered, with what keeps its upstream connections in order.
+    fn on_this_thread(&self, outlet: Outlet) -> Whose {
+        match self {
+            Self::One(sandbox) => {
+                let worker = Arc::new(outlet.worker(Arc::clone(sandbox)));
+                tokio::spawn(sweep(Arc::clone(&worker.pool), sandbox.changes()));
+                Whose::One(worker)
+            }
+            Self::Many(admission) => {
+                let port = Arc::new(Port::new(Arc::clone(admission), outlet));
+                let swept = Arc::clone(&port);
+                tokio::spawn(async move {
+                    loop {
+                        tokio::time::sleep(SWEEP).await;
+                        swept.sweep();
+                    }
+                });
+                Whose::Named(port)
+            }
+        }
+    }
+}
+
 impl Running {
     /// Ends it: connections get half a second to notice, then every open row is written.
     pub fn finish(self) -> Ended {
@@ -148,24 +195,27 @@ impl Running {
     }
 }
 
-/// Serves every entrance on the runtime that is entered.
+/// Accepts on the runtime that is entered, for all of them.
 fn listen(
-    entrances: Entrances,
+    listeners: Vec<(TcpListener, Entrance)>,
     slots: &Arc<Semaphore>,
     workers: &[mpsc::Sender<Arrival>],
-    responder: &Arc<Responder>,
     lost: &Lost,
 ) -> io::Result<()> {
     let workers: Arc<[mpsc::Sender<Arrival>]> = workers.into();
-    for (listener, entrance) in entrances.tcp {
+    for (listener, entrance) in listeners {
         let listener = tokio::net::TcpListener::from_std(listener)?;
         watch_over(lost, transparent::accept(listener, entrance, Arc::clone(slots), Arc::clone(&workers)));
     }
-    for listener in entrances.dns_tcp {
+    Ok(())
+}
+
+fn listen_dns(tcp: Vec<TcpListener>, udp: Vec<UdpSocket>, responder: &Arc<Responder>, lost: &Lost) -> io::Result<()> {
+    for listener in tcp {
         let listener = tokio::net::TcpListener::from_std(listener)?;
         watch_over(lost, Arc::clone(responder).serve_tcp(listener));
     }
-    for socket in entrances.dns_udp {
+    for socket in udp {
         let socket = tokio::net::UdpSocket::from_std(socket)?;
         tokio::spawn(Arc::clone(responder).serve_udp(socket));
     }

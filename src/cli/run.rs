@@ -19,7 +19,7 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result, anyhow, bail, ensure};
 
-use crate::app::{self, Ended, Entrances, Parts, Running};
+use crate::app::{self, Ended, Entrances, Parts, Running, Served};
 use crate::audit::{Sink, Summary};
 use crate::credentials::end_commands;
 use crate::launcher::{self, CaptureMode, Identity, LaunchError, Listeners, Newborn, Placeholders};
@@ -162,8 +162,8 @@ fn start(
     let reload = Reload::new(opened.origin, fixed, Arc::clone(&sandbox), args.quiet);
     let audit = opened.audit.map(|audit| Box::new(audit.file) as Box<dyn Sink>);
     let nameservers = args.nameserver.clone();
-    let parts = Parts { sandbox, upstream_tls, upstream_proxy, audit, max_connections, threads, nameservers };
-    Ok((app::start(parts, entrances)?, reload, placeholders))
+    let parts = Parts { upstream_tls, upstream_proxy, audit, max_connections, threads, nameservers };
+    Ok((app::start(parts, Served::One(sandbox, entrances))?, reload, placeholders))
 }
 
 fn entrances(listeners: Listeners) -> Entrances {

@@ -17,7 +17,7 @@ use super::explicit::{self, Whose};
 use super::names::Synthetic;
 use super::{Capture, Slot, accept_one};
 use crate::proxy::refusal::Refusal;
-use crate::proxy::{Connection, Worker, intercept};
+use crate::proxy::{Connection, intercept};
 
 /// What a listener is for, and how the original destination of its connections is told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,23 +63,23 @@ pub async fn accept(
     Ok(())
 }
 
-/// Serves what a worker is handed, until there is no more.
-pub async fn serve(worker: Arc<Worker>, names: Arc<Synthetic>, mut arrivals: mpsc::Receiver<Arrival>) {
+/// Serves what a thread is handed, until there is no more.
+pub async fn serve(whose: Whose, names: Arc<Synthetic>, mut arrivals: mpsc::Receiver<Arrival>) {
     while let Some(arrival) = arrivals.recv().await {
-        let (worker, names) = (Arc::clone(&worker), Arc::clone(&names));
+        let (whose, names) = (whose.clone(), Arc::clone(&names));
         tokio::spawn(async move {
             let io = TcpStream::from_std(arrival.io).and_then(|io| io.set_nodelay(true).map(|()| io));
             match io {
-                Ok(io) => enter(worker, &names, io, arrival.entrance, arrival.slot).await,
+                Ok(io) => enter(whose, &names, io, arrival.entrance, arrival.slot).await,
                 Err(error) => tracing::debug!(%error, "a connection ended before it was served"),
             }
         });
     }
 }
 
-async fn enter(worker: Arc<Worker>, names: &Synthetic, io: TcpStream, entrance: Entrance, slot: Slot) {
+async fn enter(whose: Whose, names: &Synthetic, io: TcpStream, entrance: Entrance, slot: Slot) {
     let original = match entrance {
-        Entrance::Explicit => return explicit::serve(Whose::One(worker), io, slot).await,
+        Entrance::Explicit => return explicit::serve(whose, io, slot).await,
         Entrance::LocalAddress => io.local_addr(),
         Entrance::OriginalDestination => redirected(&io),
     };
@@ -87,6 +87,9 @@ async fn enter(worker: Arc<Worker>, names: &Synthetic, io: TcpStream, entrance: 
         Ok(original) => SocketAddr::new(original.ip().to_canonical(), original.port()),
         // Without its destination a connection cannot be judged.
         Err(error) => return tracing::debug!(%error, "a connection without a destination is closed"),
+    };
+    let Whose::One(worker) = whose else {
+        return tracing::error!("what was caught on its way can be one sandbox's only: closed");
     };
     let connection = Connection::new(worker, slot, Capture::Transparent, destination(names, original));
     if is_own(original.ip()) {
