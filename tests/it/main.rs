@@ -42,6 +42,7 @@ mod placeholders;
 mod placements;
 mod plain_http;
 mod policy_tools;
+mod port;
 mod process;
 mod protocol;
 mod protocol_client;
@@ -106,6 +107,7 @@ const GROUPS: &[(&str, &[Case])] = &[
     ("learn", learn::CASES),
     ("tcp", tcp::CASES),
     ("plain_http", plain_http::CASES),
+    ("port", port::CASES),
     ("dialects", dialects::CASES),
     ("address", address::CASES),
     ("carveouts", carveouts::CASES),

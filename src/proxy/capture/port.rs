@@ -142,7 +142,7 @@ mod tests {
             "Basic ???".to_owned(),
             "Bearer a.b".to_owned(),
         ] {
-            assert_eq!(read(&[bad.clone()]), None, "{bad}");
+            assert_eq!(read(std::slice::from_ref(&bad)), None, "{bad}");
         }
         assert_eq!(read(&[]), None);
         assert_eq!(read(&[good.clone(), good]), None, "two may be read in two ways");

@@ -111,25 +111,35 @@ pub fn greeting(bytes: &[u8], method: Method) -> Result<Option<usize>, Socks5Err
     }
 }
 
-/// Reads a user and a password (RFC 1929): both, and how long it is; none while it is not whole.
+/// A user and a password.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Login<'a> {
+    /// The user.
+    pub user: &'a [u8],
+    /// The password.
+    pub password: &'a [u8],
+}
+
+/// Reads a user and a password (RFC 1929), and how long they are; none while they are not whole.
 ///
 /// # Errors
 /// [`Socks5Error::Login`].
-pub fn login(bytes: &[u8]) -> Result<Option<(&[u8], &[u8], usize)>, Socks5Error> {
-    let text = |bytes: &'_ [u8]| bytes.split_first().map(|(length, _)| 1 + usize::from(*length));
+pub fn login(bytes: &[u8]) -> Result<Option<(Login<'_>, usize)>, Socks5Error> {
     match bytes {
         [] => Ok(None),
         [1, rest @ ..] => {
-            let Some((user, rest)) = text(rest).and_then(|length| rest.split_at_checked(length)) else {
-                return Ok(None);
-            };
-            let Some((password, _)) = text(rest).and_then(|length| rest.split_at_checked(length)) else {
-                return Ok(None);
-            };
-            Ok(Some((&user[1..], &password[1..], 1 + user.len() + password.len())))
+            let Some((user, rest)) = counted(rest) else { return Ok(None) };
+            let Some((password, rest)) = counted(rest) else { return Ok(None) };
+            Ok(Some((Login { user, password }, bytes.len() - rest.len())))
         }
         _ => Err(Socks5Error::Login),
     }
+}
+
+/// A text behind its length, and what stands behind it.
+fn counted(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
+    let (length, rest) = bytes.split_first()?;
+    rest.split_at_checked(usize::from(*length))
 }
 
 /// Reads a request: where to, and how long it is; none while it is not whole.
@@ -227,8 +237,8 @@ async fn identify(whose: &Whose, io: &mut TcpStream, seen: &mut BytesMut) -> Res
         Whose::Named(port) => port,
     };
     let (token, len) = loop {
-        let read = login(seen)?.map(|(user, token, len)| {
-            let token = (user == port::USER.as_bytes()).then(|| std::str::from_utf8(token).ok()).flatten();
+        let read = login(seen)?.map(|(Login { user, password }, len)| {
+            let token = (user == port::USER.as_bytes()).then(|| std::str::from_utf8(password).ok()).flatten();
             (token.map(|token| Zeroizing::new(token.to_owned())), len)
         });
         match read {
@@ -352,9 +362,9 @@ mod tests {
     #[test]
     fn logins() {
         let whole = [&[1, 3][..], b"abc", &[4], b"a.b:", b"x"].concat();
-        assert_eq!(login(&whole), Ok(Some((&b"abc"[..], &b"a.b:"[..], 10))));
+        assert_eq!(login(&whole), Ok(Some((Login { user: b"abc", password: b"a.b:" }, 10))));
         (0..10).for_each(|len| assert_eq!(login(&whole[..len]), Ok(None), "{len}"));
-        assert_eq!(login(&[1, 0, 0]), Ok(Some((&b""[..], &b""[..], 3))));
+        assert_eq!(login(&[1, 0, 0]), Ok(Some((Login { user: b"", password: b"" }, 3))));
         assert_eq!(login(&[5, 0, 0]), Err(Socks5Error::Login));
     }
 
