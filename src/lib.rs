@@ -25,6 +25,8 @@ pub mod sandboxes;
 pub mod launcher;
 pub mod proxy;
 
+pub mod admin;
+
 pub mod app;
 
 pub mod cli;

@@ -167,6 +167,16 @@ pub fn plan(
     Ok(plan)
 }
 
+/// The names of the variables of a kind.
+pub fn variables(kind: VariableKind) -> impl Iterator<Item = String> {
+    Table::compiled_in().variable.into_iter().filter(move |row| row.kind == kind).map(|row| row.name)
+}
+
+/// A trust store for Java that holds one certificate.
+pub fn java_store(der: &CertificateDer<'_>) -> Vec<u8> {
+    jks::trust_store(std::slice::from_ref(der))
+}
+
 /// The last `-D` of a name counts, so ours goes last. A JKS store needs no password and no type, but those that the user
 /// gave for a store of theirs would be applied to ours.
 fn java_options(user: Option<OsString>, store: &Path) -> OsString {
@@ -287,12 +297,17 @@ struct VariableRow {
     kind: VariableKind,
 }
 
-#[derive(Clone, Copy, Deserialize)]
+/// What a variable is to hold.
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "kebab-case")]
-enum VariableKind {
+pub enum VariableKind {
+    /// The path of all authorities.
     Bundle,
+    /// The path of the sandbox's authority alone.
     CaOnly,
+    /// An option of Java's.
     JavaOptions,
+    /// Nothing.
     Unset,
 }
 

@@ -14,4 +14,4 @@ pub use facts::{Destination, RequestFacts, Scheme};
 pub use host::{Authority, Host, HostError, HostName};
 pub use sandbox::SandboxId;
 pub use secret::{Secret, SecretError};
-pub use token::{Claims, ProviderScope, RepoScope, SigningSecret, Subject, TokenError, TokenId};
+pub use token::{Claims, PROXY_USER, ProviderScope, RepoScope, SigningSecret, Subject, TokenError, TokenId};

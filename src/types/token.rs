@@ -14,6 +14,8 @@ use serde::{Deserialize, Serialize};
 
 use super::SandboxId;
 
+/// The user that every token goes with, where a client gives a pair of user and password.
+pub const PROXY_USER: &str = "sandbox-proxy";
 /// The longest token that is read, in bytes: 500 repositories with long names.
 pub const TOKEN_MAX: usize = 96 * 1024;
 /// The longest id of a subject, in bytes.

@@ -59,6 +59,7 @@ mod sandbox;
 mod scrub;
 mod secret;
 mod selftest;
+mod setup;
 mod signatures;
 mod smuggling;
 mod steering;
@@ -108,6 +109,7 @@ const GROUPS: &[(&str, &[Case])] = &[
     ("tcp", tcp::CASES),
     ("plain_http", plain_http::CASES),
     ("port", port::CASES),
+    ("setup", setup::CASES),
     ("dialects", dialects::CASES),
     ("address", address::CASES),
     ("carveouts", carveouts::CASES),

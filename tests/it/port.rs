@@ -60,10 +60,10 @@ impl Admission for Registry {
 }
 
 /// A port with two sandboxes: `one` may ask `one.NAME.allowed.test`, `two` the other.
-struct Port {
-    address: String,
+pub struct Port {
+    pub address: String,
     registry: Arc<Registry>,
-    ca: [String; 2],
+    pub ca: [String; 2],
     ids: [SandboxId; 2],
     run: Run,
     running: Option<Running>,
@@ -71,7 +71,7 @@ struct Port {
 }
 
 impl Port {
-    fn start(name: &'static str) -> Self {
+    pub fn start(name: &'static str) -> Self {
         need("curl", "curl");
         let run = Run::bare();
         let secret = SigningSecret::new("the port's own secret").unwrap();
@@ -123,7 +123,7 @@ impl Port {
     }
 
     /// A token of the sandbox at an index.
-    fn token(&self, index: usize) -> String {
+    pub fn token(&self, index: usize) -> String {
         self.signed(Some(self.ids[index].clone()), ProviderScope::Egress, 600)
     }
 
@@ -142,7 +142,7 @@ impl Port {
         self.registry.secret.sign(&Claims { expires_at, scope, subject, sandbox, id })
     }
 
-    fn host(&self, index: usize) -> String {
+    pub fn host(&self, index: usize) -> String {
         format!("{}.{}.allowed.test", ["one", "two"][index], self.name)
     }
 

@@ -13,10 +13,7 @@ use zeroize::Zeroizing;
 use crate::proxy::refusal::Refusal;
 use crate::proxy::{Outlet, Worker};
 use crate::sandboxes::Sandbox;
-use crate::types::SandboxId;
-
-/// The user that every token goes with.
-pub const USER: &str = "sandbox-proxy";
+use crate::types::{PROXY_USER, SandboxId};
 
 /// Knows whose a token is.
 pub trait Admission: Send + Sync {
@@ -31,7 +28,7 @@ pub type Admitting<'a> = Pin<Box<dyn Future<Output = Result<Arc<Sandbox>, NotAdm
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NotAdmitted {
     /// There is none.
-    #[error("this proxy needs the user `{USER}` with a token: put them into the proxy's URL")]
+    #[error("this proxy needs the user `{PROXY_USER}` with a token: put them into the proxy's URL")]
     Missing,
     /// It is none, is over, or was revoked.
     #[error("the token is not accepted: {0}")]
@@ -113,7 +110,7 @@ fn token(headers: &HeaderMap) -> Option<Zeroizing<String>> {
     }
     let pair = Zeroizing::new(BASE64_STANDARD.decode(encoded.trim()).ok()?);
     let (user, token) = std::str::from_utf8(&pair).ok()?.split_once(':')?;
-    (user == USER).then(|| Zeroizing::new(token.to_owned()))
+    (user == PROXY_USER).then(|| Zeroizing::new(token.to_owned()))
 }
 
 #[cfg(test)]

@@ -13,10 +13,10 @@ use zeroize::Zeroizing;
 
 use crate::dns::ResolveError;
 use crate::policy::{Denial, Entry};
-use crate::types::{Authority, Destination, Host, Scheme};
+use crate::types::{Authority, Destination, Host, PROXY_USER, Scheme};
 
 use super::explicit::Whose;
-use super::port::{self, NotAdmitted};
+use super::port::NotAdmitted;
 use super::{Capture, Slot};
 use crate::audit::AuditEvent;
 use crate::proxy::refusal::Refusal;
@@ -238,7 +238,7 @@ async fn identify(whose: &Whose, io: &mut TcpStream, seen: &mut BytesMut) -> Res
     };
     let (token, len) = loop {
         let read = login(seen)?.map(|(Login { user, password }, len)| {
-            let token = (user == port::USER.as_bytes()).then(|| std::str::from_utf8(password).ok()).flatten();
+            let token = (user == PROXY_USER.as_bytes()).then(|| std::str::from_utf8(password).ok()).flatten();
             (token.map(|token| Zeroizing::new(token.to_owned())), len)
         });
         match read {

@@ -1,0 +1,3 @@
+//! What administrators and agent SDKs ask of the service.
+
+pub mod setup;

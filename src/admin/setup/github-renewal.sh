@@ -1,0 +1,2 @@
+credentials
+step complete

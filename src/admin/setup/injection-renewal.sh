@@ -1,0 +1,2 @@
+environment
+step complete
