@@ -12,6 +12,7 @@
 pub mod telemetry;
 pub mod types;
 
+pub mod config;
 pub mod policy;
 
 pub mod audit;
