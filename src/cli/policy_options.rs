@@ -122,6 +122,7 @@ impl PolicyArgs {
             upstream_proxy: self.upstream_proxy,
             upstream_proxy_auth: self.upstream_proxy_auth,
             gitlab: None,
+            is_service: false,
         };
         (self.policy, options)
     }

@@ -50,6 +50,8 @@ pub struct Compiled {
     pub upstream_proxy: Option<UpstreamProxy>,
     /// Every secret that was declared, by name; those that nothing uses too.
     pub secrets: Vec<SecretSpec>,
+    /// The rules of its workspace hold, too.
+    pub workspace_rules: bool,
     /// Which variables of the sandbox hold placeholders, each of which secret.
     pub placeholders: Vec<PlaceholderSpec>,
     /// What is permitted and probably not meant.
@@ -95,6 +97,13 @@ pub fn load(files: &[NamedText], options: &PolicyOptions) -> Result<Compiled, Mi
     let placeholders = mistral::placeholders(&document, &mistral_apis, &mut mistakes);
     let secrets = secrets::secrets(std::mem::take(&mut document.secrets), &document.secret_names, &mut mistakes);
     secrets::check_proxy_auth(&secrets, &document.proxy_auths, &mut mistakes);
+    if options.is_service {
+        secrets::check_service(&secrets, &document.proxies, &mut mistakes);
+    } else {
+        let cure = "take it out; a policy is never followed in part";
+        let alone = |what: &str| format!("{what} is for sandboxes of the service alone");
+        document.of_service.iter().for_each(|at| mistakes.add(&at.place, alone(&at.value), cure));
+    }
     let mut ready = mistral_apis;
     ready.extend(githubs.iter().flat_map(github::bindings));
     let bindings = bindings::bindings(&document.bindings, ready, &document.secret_names, &mut mistakes);
@@ -127,7 +136,11 @@ pub fn load(files: &[NamedText], options: &PolicyOptions) -> Result<Compiled, Mi
     let unwritten = |place: &Place| matches!(place, Place::File { name, .. } if document.not_warned_of.contains(name));
     warnings.retain(|warning| !unwritten(&warning.place));
     let secrets = secrets.into_values().map(|secret| secret.value).collect();
-    mistakes.finish(&names, Compiled { policy, files, upstream_proxy, secrets, placeholders, warnings, written, cases })
+    let workspace_rules = document.workspace_rules;
+    mistakes.finish(
+        &names,
+        Compiled { policy, files, upstream_proxy, secrets, workspace_rules, placeholders, warnings, written, cases },
+    )
 }
 
 fn network(document: &Document, hosts: &[At<Authority>], mistakes: &mut Collector) -> Network {

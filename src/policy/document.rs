@@ -58,6 +58,10 @@ pub(super) struct Document {
     pub(super) secret_names: BTreeSet<String>,
     pub(super) cases: Vec<RawCase>,
     pub(super) warnings: Vec<Warning>,
+    /// What the service alone can do, as the beginning of a sentence.
+    pub(super) of_service: Vec<At<String>>,
+    /// The workspace's rules hold, too.
+    pub(super) workspace_rules: bool,
     /// The names of lists that the one who reads the warnings has not written.
     pub(super) not_warned_of: Vec<Arc<str>>,
 }
@@ -89,6 +93,8 @@ impl Document {
         self.secret_names.append(&mut other.secret_names);
         self.cases.append(&mut other.cases);
         self.warnings.append(&mut other.warnings);
+        self.of_service.append(&mut other.of_service);
+        self.workspace_rules |= other.workspace_rules;
         self.not_warned_of.append(&mut other.not_warned_of);
     }
 }
@@ -104,7 +110,6 @@ pub(super) struct RawPlaceholder {
 pub(super) const NETWORK_MODES: [&str; 3] = ["none", "all", "allow"];
 pub(super) const EGRESS_MODES: [&str; 3] = ["block_all", "allow_all", "custom"];
 const RESOLVE: [&str; 2] = ["here", "upstream"];
-const NOT_YET: &str = "take it out; a policy is never followed in part";
 
 /// Reads a file. What is wrong goes to `mistakes`, the rest is returned.
 pub(super) fn read(file: &NamedText, name: &Arc<str>, mistakes: &mut Collector) -> Document {
@@ -305,9 +310,9 @@ impl Reader<'_> {
         self.mistakes.add(&place, what, did_you_mean(key.get_ref(), known));
     }
 
-    fn unsupported(&mut self, key: &Key<'_>, name: &str) {
-        let place = self.place(key.span().start);
-        self.mistakes.add(&place, format!("`{name}` is not supported by this version"), NOT_YET);
+    /// Notes what is the service's alone.
+    fn of_service(&mut self, place: Place, what: String) {
+        self.document.of_service.push(At { value: what, place });
     }
 
     fn place_of(&self, value: &Value<'_>) -> Place {

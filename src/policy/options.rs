@@ -35,6 +35,9 @@ pub struct PolicyOptions {
     pub secret: Vec<String>,
     /// `--gitlab-settings FILE`, with what it names.
     pub gitlab: Option<GitlabSettings>,
+    /// It is the policy of a sandbox of the service: secrets come from the store and from nowhere else, since whoever writes it does not
+    /// run the service.
+    pub is_service: bool,
 }
 
 const BIND_FORM: &str = "write --bind 'HOST[:PORT][/PATH] HEADER: PREFIX{SECRET}SUFFIX', \

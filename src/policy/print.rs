@@ -23,8 +23,8 @@ use super::upstream::UpstreamProxy;
 /// file of our own does not take them: load the text to know.
 pub fn toml(compiled: &Compiled, places: bool) -> String {
     let mut out = String::new();
-    // All of it, so that what is added is not forgotten here. The last three are not what a policy says.
-    let Compiled { policy, files, upstream_proxy, secrets, placeholders, warnings: _, written: _, cases: _ } = compiled;
+    // Warnings, places and cases are not what a policy says.
+    let Compiled { policy, files, upstream_proxy, secrets, workspace_rules, placeholders, .. } = compiled;
     let mode = match policy.network_mode() {
         NetworkMode::None if policy.mode_is_fixed => Some("none"),
         NetworkMode::None => None,
@@ -63,6 +63,9 @@ pub fn toml(compiled: &Compiled, places: bool) -> String {
     }
     let passed: Vec<String> = policy.passthrough.as_slice().iter().map(passed).collect();
     table(&mut out, "tls", [("passthrough", some(&passed))]);
+    if *workspace_rules {
+        table(&mut out, "[header_bindings]", [("kind", Some(text("workspace_header_bindings")))]);
+    }
     for github in policy.githubs() {
         table(&mut out, "[header_bindings]", of_github(github));
     }
@@ -245,6 +248,7 @@ fn of_source(source: &SecretSource) -> [Key; 4] {
     match source {
         SecretSource::Env(name) => [("env", Some(text(name))), NONE, NONE, NONE],
         SecretSource::File(path) => [("file", Some(text(path.display()))), NONE, NONE, NONE],
+        SecretSource::Store(name) => [("store", Some(text(name))), NONE, NONE, NONE],
         SecretSource::Command(command) => {
             let timeout = Some(&command.timeout).filter(|timeout| **timeout != CommandSource::TIMEOUT);
             let timeout = ("timeout_seconds", timeout.and_then(seconds));

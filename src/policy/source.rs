@@ -36,6 +36,8 @@ pub enum SecretSource {
     GitHubApp(AppInstallation),
     /// A narrowed token of a user of a GitHub App.
     GitHubScoped(ScopedUserToken),
+    /// A secret of the workspace, in the service's store.
+    Store(String),
 }
 
 /// The output of a program, which is run without a shell.
@@ -133,7 +135,7 @@ impl SecretSource {
     /// The names of the secrets that it needs itself.
     pub fn needs(&self) -> Vec<&str> {
         match self {
-            Self::Env(_) | Self::File(_) | Self::Command(_) => Vec::new(),
+            Self::Env(_) | Self::File(_) | Self::Command(_) | Self::Store(_) => Vec::new(),
             Self::Http(http) => http.bearer.as_deref().into_iter().collect(),
             Self::OAuth2(oauth) => {
                 let refresh_token = match &oauth.grant {
@@ -151,6 +153,7 @@ impl SecretSource {
     /// How long one of its values is used, as the end of a sentence about it. `longest` is a binding's own bound.
     pub fn life(&self, longest: Option<Duration>) -> String {
         let (is_told, ttl) = match self {
+            Self::Store(_) => return "until another value is put into the store".to_owned(),
             Self::Env(_) | Self::File(_) => (false, None),
             Self::Command(command) => (true, command.ttl),
             Self::Http(http) => (true, http.ttl),
@@ -173,7 +176,7 @@ impl SecretSource {
     /// Whether it asks somebody on the network.
     pub fn is_remote(&self) -> bool {
         match self {
-            Self::Env(_) | Self::File(_) | Self::Command(_) => false,
+            Self::Env(_) | Self::File(_) | Self::Command(_) | Self::Store(_) => false,
             Self::Http(_) | Self::OAuth2(_) | Self::Vault(_) | Self::GitHubApp(_) | Self::GitHubScoped(_) => true,
         }
     }
@@ -184,6 +187,7 @@ impl fmt::Display for SecretSource {
         match self {
             Self::Env(name) => write!(f, "the variable {name}"),
             Self::File(path) => write!(f, "the file {}", path.display()),
+            Self::Store(name) => write!(f, "the secret {name} of the workspace"),
             Self::Command(command) => write!(f, "the command {}", command.argv.first().map_or("", String::as_str)),
             Self::Http(http) => write!(f, "{}", http.url),
             Self::OAuth2(oauth) => write!(f, "the token endpoint of {}", oauth.token_url),

@@ -303,7 +303,10 @@ fn what_this_version_cannot_honour_is_named() {
         run.arg("--policy").arg(&path)
     };
     let kind = "workspace_header_bindings";
-    refuses(run(&format!("[[header_bindings]]\nkind = \"{kind}\"\n")), &["policy.toml", "2", kind, "this version"]);
+    refuses(
+        run(&format!("[[header_bindings]]\nkind = \"{kind}\"\n")),
+        &["policy.toml", "1", kind, "the service alone"],
+    );
     for option in ["--preset", "--files", "--upstream-proxy", "--max-memory-mb"] {
         refuses(Run::new().arg(option).arg("all"), &[option]);
     }

@@ -5,7 +5,7 @@ use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 
 use crate::audit::AuditFile;
 use crate::credentials::{SecretFile, Source, Supply, check_secret_file};
@@ -141,6 +141,9 @@ impl Opener {
             SecretSource::Vault(source) => Supply::Vault(source.clone()),
             SecretSource::GitHubApp(source) => Supply::GitHubApp(source.clone()),
             SecretSource::GitHubScoped(source) => Supply::GitHubScoped(source.clone()),
+            SecretSource::Store(name) => {
+                bail!("the secret {name} of a workspace is for sandboxes of the service alone")
+            }
         })
     }
 

@@ -77,7 +77,32 @@ fn bad_source(source: &SecretSource) -> Option<(String, &'static str)> {
         }
         SecretSource::Env(_) | SecretSource::File(_) | SecretSource::Command(_) => None,
         SecretSource::Http(_) | SecretSource::OAuth2(_) | SecretSource::Vault(_) => None,
-        SecretSource::GitHubApp(_) | SecretSource::GitHubScoped(_) => None,
+        SecretSource::GitHubApp(_) | SecretSource::GitHubScoped(_) | SecretSource::Store(_) => None,
+    }
+}
+
+/// Sources that would read, run or call something in the service's own name are not a sandbox's to name.
+pub(super) fn check_service(secrets: &Secrets, proxies: &[At<String>], mistakes: &mut Collector) {
+    let cure = "name a secret of the workspace: store = \"NAME\"";
+    for (name, secret) in secrets {
+        match secret.value.source {
+            SecretSource::Store(_) => {}
+            SecretSource::Env(_)
+            | SecretSource::File(_)
+            | SecretSource::Command(_)
+            | SecretSource::Http(_)
+            | SecretSource::OAuth2(_)
+            | SecretSource::Vault(_)
+            | SecretSource::GitHubApp(_)
+            | SecretSource::GitHubScoped(_) => {
+                let what = format!("the secret {} of a sandbox of the service is not in its store", quoted(name));
+                mistakes.add(&secret.place, what, cure);
+            }
+        }
+    }
+    if let Some(proxy) = proxies.first() {
+        let what = "the upstream proxy of the service is not a sandbox's to choose";
+        mistakes.add(&proxy.place, what, "take it out");
     }
 }
 

@@ -101,7 +101,7 @@ mistakes! {
     secret_with_two_sources: "[secrets.K]\nenv = \"K\"\nfile = \"k\"" => [
         "dir/p.toml:1:10: the secret `K` has more than one source\n  hint: give one of env = \"VAR\", file = \"PATH\", command = [\"PROGRAM\", \"ARG\"], http = \"https://…\", oauth2 = {…}, vault = {…}, github_app = {…} or github_scoped_token = {…}"];
     secret_from_store: "[secrets.K]\nstore = \"k\"" => [
-        "dir/p.toml:2:1: `secrets.K.store` is not supported by this version\n  hint: take it out; a policy is never followed in part"];
+        "dir/p.toml:2:1: `secrets.K.store` is for sandboxes of the service alone\n  hint: take it out; a policy is never followed in part"];
     secret_with_bad_name: "[secrets.\"a b\"]\nenv = \"K\"" => [
         "dir/p.toml:1:10: \"a b\" is no name of a secret\n  hint: a secret's name has 1 to 256 letters, digits, `-` and `_`"];
     secret_that_is_used_and_has_no_source: "[[header_bindings]]\nhost = \"a.test\"\nheader = \"X\"\nsecret_name = \"K\"\n[secrets.K]\nenv = \"\"" => [

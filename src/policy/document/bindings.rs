@@ -7,12 +7,12 @@ use toml::de::DeTable;
 use super::super::binding::{Field, Kind};
 use super::super::mistake::{At, Place, did_you_mean, quoted};
 use super::super::mistral::MistralApiBinding;
-use super::{NOT_YET, Reader, Value};
+use super::{Reader, Value};
 
 /// Kinds of their own, beside those of [`Kind`].
 const MISTRAL_API: &str = "mistral_api";
 const GITHUB: &str = "github";
-const UNSUPPORTED_KINDS: [&str; 1] = ["workspace_header_bindings"];
+const WORKSPACE: &str = "workspace_header_bindings";
 
 /// A binding with what was given of it.
 #[derive(Debug)]
@@ -71,17 +71,25 @@ impl Reader<'_> {
             Some(kind) => self.binding_of(kind, entry, table),
             None if name == MISTRAL_API => self.mistral_api(entry, table),
             None if name == GITHUB => self.github(entry, table),
+            None if name == WORKSPACE => self.workspace_rules(entry, table),
             None => {
-                let known: Vec<&str> = Kind::ALL.iter().map(|kind| kind.name()).chain([MISTRAL_API, GITHUB]).collect();
-                let (what, cure) = if UNSUPPORTED_KINDS.contains(&name) {
-                    (format!("kind {name} is not supported by this version"), NOT_YET.to_owned())
-                } else {
-                    (format!("{} is not a kind of binding", quoted(name)), did_you_mean(name, &known))
-                };
+                let known = Kind::ALL.iter().map(|kind| kind.name()).chain([MISTRAL_API, GITHUB, WORKSPACE]);
+                let known: Vec<&str> = known.collect();
+                let (what, cure) = (format!("{} is not a kind of binding", quoted(name)), did_you_mean(name, &known));
                 let place = written.as_ref().map_or_else(|| self.place_of(entry), |kind| kind.place.clone());
                 self.mistakes.add(&place, what, cure);
             }
         }
+    }
+
+    /// The rules themselves are the workspace's, which an administrator has made.
+    fn workspace_rules(&mut self, entry: &Value<'_>, table: &DeTable<'_>) {
+        table.iter().filter(|(key, _)| &**key.get_ref() != "kind").for_each(|(key, _)| {
+            self.unknown(key, "header_bindings.", &["kind"]);
+        });
+        let place = self.place_of(entry);
+        self.of_service(place, format!("a binding of the kind {WORKSPACE}"));
+        self.document.workspace_rules = true;
     }
 
     fn mistral_api(&mut self, entry: &Value<'_>, table: &DeTable<'_>) {

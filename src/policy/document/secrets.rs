@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use toml::de::DeTable;
 
+use super::super::binding::parse_secret_name;
 use super::super::mistake::{At, Place, did_you_mean, quoted};
 use super::super::source::{
     ClientAuth, CommandSource, HttpSource, OAuth2Source, OAuthGrant, SecretSource, VaultSource,
@@ -23,7 +24,7 @@ pub(in super::super) struct RawSecret {
 }
 
 const FORM: &str = "give one of env = \"VAR\", file = \"PATH\", command = [\"PROGRAM\", \"ARG\"], http = \"https://…\", oauth2 = {…}, vault = {…}, github_app = {…} or github_scoped_token = {…}";
-const KEYS: [&str; 13] = [
+const KEYS: [&str; 14] = [
     "env",
     "file",
     "command",
@@ -32,6 +33,7 @@ const KEYS: [&str; 13] = [
     "vault",
     "github_app",
     "github_scoped_token",
+    "store",
     "placeholders",
     "timeout_seconds",
     "ttl_seconds",
@@ -92,8 +94,9 @@ impl Reader<'_> {
                     self.document.placeholders.extend(raw);
                 }
                 "store" => {
-                    self.unsupported(key, &format!("secrets.{name}.store"));
-                    sources.push(None);
+                    let place = self.place(key.span().start);
+                    self.of_service(place, format!("`secrets.{name}.store`"));
+                    sources.push(self.string(value, "store").and_then(|stored| self.stored(&stored)));
                 }
                 other if BESIDE.iter().any(|(beside, _)| *beside == other) => {}
                 _ => self.unknown(key, &format!("secrets.{name}."), &KEYS),
@@ -108,6 +111,18 @@ impl Reader<'_> {
             }
             0 => self.mistakes.add(&place, format!("the secret `{name}` has no source"), FORM),
             _ => self.mistakes.add(&place, format!("the secret `{name}` has more than one source"), FORM),
+        }
+    }
+
+    /// Names in the store are in lower case, however they are written.
+    fn stored(&mut self, name: &At<String>) -> Option<SecretSource> {
+        match parse_secret_name(&name.value) {
+            Ok(parsed) => Some(SecretSource::Store(parsed.to_ascii_lowercase())),
+            Err(error) => {
+                let what = format!("{} is no name of a secret in the store", quoted(&name.value));
+                self.mistakes.add(&name.place, what, error.to_string());
+                None
+            }
         }
     }
 
