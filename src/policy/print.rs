@@ -23,8 +23,18 @@ use super::upstream::UpstreamProxy;
 /// file of our own does not take them: load the text to know.
 pub fn toml(compiled: &Compiled, places: bool) -> String {
     let mut out = String::new();
-    // Warnings, places and cases are not what a policy says.
-    let Compiled { policy, files, upstream_proxy, secrets, workspace_rules, placeholders, .. } = compiled;
+    // All of it, so that what is added is not forgotten here. The last three are not what a policy says.
+    let Compiled {
+        policy,
+        files,
+        upstream_proxy,
+        secrets,
+        workspace_rules,
+        placeholders,
+        warnings: _,
+        written: _,
+        cases: _,
+    } = compiled;
     let mode = match policy.network_mode() {
         NetworkMode::None if policy.mode_is_fixed => Some("none"),
         NetworkMode::None => None,
