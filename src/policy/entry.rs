@@ -2,8 +2,9 @@
 
 use crate::types::{Authority, Destination, Host, HostName, Scheme};
 
+use super::decide::hosts_of;
 use super::rule::Schemes;
-use super::{Denial, EgressMode, Grant, NetworkMode, Policy, hosts_of};
+use super::{Denial, EgressMode, Grant, NetworkMode, Policy};
 
 /// How a connection is taken before anything of it was read.
 #[derive(Clone, Debug, PartialEq, Eq)]

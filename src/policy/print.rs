@@ -1,8 +1,10 @@
 //! A policy as a file of our own: what `policy import` prints.
 
-use std::collections::BTreeMap;
+mod secrets;
+#[cfg(test)]
+mod tests;
+
 use std::fmt::{Display, Write};
-use std::time::Duration;
 
 use toml::Value;
 
@@ -10,11 +12,13 @@ use super::binding::{Accepts, BasicUser, Binding, Placement};
 use super::compile::Compiled;
 use super::egress::EgressMode;
 use super::files::{FileLimits, FilePath, FilePolicy, UnixSockets};
-use super::github::{AppGrant, Credential, GitHubBinding, GitHubSite, Repositories, WrittenPushRules};
+use super::github::{AppGrant, Credential, GitHubBinding, WrittenPushRules};
 use super::network::NetworkMode;
 use super::rule::{Action, Rule, Schemes};
-use super::source::{ClientAuth, CommandSource, HttpSource, OAuth2Source, OAuthGrant, SecretSource, SecretSpec};
+use super::source::SecretSpec;
 use super::upstream::UpstreamProxy;
+
+use secrets::of_source;
 
 /// The TOML that says what a policy says. Two policies that say the same become the same text, unless `places` asks for a
 /// comment on where each rule comes from.
@@ -250,96 +254,6 @@ fn of_push(push: &WrittenPushRules) -> [Key; 7] {
     ]
 }
 
-/// As many keys as any source has.
-fn of_source(source: &SecretSource) -> [Key; 4] {
-    const NONE: Key = ("", None);
-    let seconds = |time: &Duration| i64::try_from(time.as_secs()).ok().map(Value::Integer);
-    let ttl = |ttl: &Option<Duration>| ("ttl_seconds", ttl.as_ref().and_then(seconds));
-    match source {
-        SecretSource::Env(name) => [("env", Some(text(name))), NONE, NONE, NONE],
-        SecretSource::File(path) => [("file", Some(text(path.display()))), NONE, NONE, NONE],
-        SecretSource::Store(name) => [("store", Some(text(name))), NONE, NONE, NONE],
-        SecretSource::Command(command) => {
-            let timeout = Some(&command.timeout).filter(|timeout| **timeout != CommandSource::TIMEOUT);
-            let timeout = ("timeout_seconds", timeout.and_then(seconds));
-            [("command", Some(list(&command.argv))), timeout, ttl(&command.ttl), NONE]
-        }
-        SecretSource::Http(HttpSource { url, post, bearer, ttl: lives }) => [
-            ("http", Some(text(url.url()))),
-            ("method", post.then(|| text("POST"))),
-            ("bearer", bearer.as_ref().map(text)),
-            ttl(lives),
-        ],
-        SecretSource::OAuth2(oauth) => [("oauth2", Some(inline(of_oauth2(oauth)))), NONE, NONE, NONE],
-        SecretSource::Vault(vault) => {
-            let url = vault.url.url();
-            let (address, path) = url.split_once("/v1/").unwrap_or_default();
-            let keys = [
-                ("address", Some(text(address))),
-                ("path", Some(text(path))),
-                ("field", Some(text(&vault.field))),
-                ("token", Some(text(&vault.token))),
-                ("namespace", vault.namespace.as_ref().map(text)),
-            ];
-            [("vault", Some(inline(keys))), ttl(&vault.ttl), NONE, NONE]
-        }
-        SecretSource::GitHubApp(app) => {
-            let [host, owner, repositories, permissions] =
-                of_github_token(&app.site, &app.repositories, &app.permissions);
-            let client_id = ("client_id", Some(text(app.client_id.as_str())));
-            let private_key = ("private_key", Some(text(&app.private_key)));
-            let keys = [client_id, private_key, host, owner, repositories, permissions];
-            [("github_app", Some(inline(keys))), NONE, NONE, NONE]
-        }
-        SecretSource::GitHubScoped(scoped) => {
-            let [host, owner, repositories, permissions] =
-                of_github_token(&scoped.site, &scoped.repositories, &scoped.permissions);
-            let keys = [
-                ("client_id", Some(text(scoped.client_id.as_str()))),
-                ("client_secret", Some(text(&scoped.client_secret))),
-                ("user_token", Some(text(&scoped.user_token))),
-                host,
-                owner,
-                repositories,
-                permissions,
-            ];
-            [("github_scoped_token", Some(inline(keys))), NONE, NONE, NONE]
-        }
-    }
-}
-
-fn of_github_token(site: &GitHubSite, repositories: &Repositories, permissions: &BTreeMap<String, String>) -> [Key; 4] {
-    let owner = repositories.names().is_none().then(|| text(repositories.owner()));
-    let permissions = permissions.iter().map(|(name, level)| (name.clone(), text(level))).collect();
-    [
-        ("host", (site.host() != GitHubSite::GITHUB).then(|| text(site.host()))),
-        ("owner", owner),
-        ("repositories", Some(repositories.names().map_or_else(|| text("all"), list))),
-        ("permissions", Some(Value::Table(permissions))),
-    ]
-}
-
-fn of_oauth2(oauth: &OAuth2Source) -> [Key; 8] {
-    let (grant, refresh_token) = match &oauth.grant {
-        OAuthGrant::RefreshToken(token) => ("refresh_token", Some(text(token))),
-        OAuthGrant::ClientCredentials => ("client_credentials", None),
-    };
-    let post = match oauth.auth {
-        ClientAuth::Basic => None,
-        ClientAuth::Post => Some(text("post")),
-    };
-    [
-        ("token_url", Some(text(oauth.token_url.url()))),
-        ("grant", Some(text(grant))),
-        ("client_id", Some(text(&oauth.client_id))),
-        ("client_secret", oauth.client_secret.as_ref().map(text)),
-        ("refresh_token", refresh_token),
-        ("scope", oauth.scope.as_ref().map(text)),
-        ("audience", oauth.audience.as_ref().map(text)),
-        ("auth", post),
-    ]
-}
-
 /// A table in one line.
 fn inline<const N: usize>(keys: [Key; N]) -> Value {
     Value::Table(keys.into_iter().filter_map(|(key, value)| Some((key.to_owned(), value?))).collect())
@@ -373,167 +287,4 @@ fn list<T: Display>(values: impl IntoIterator<Item = T>) -> Value {
 /// An empty list is never written: it would be a mistake.
 fn some<T: Display>(values: &[T]) -> Option<Value> {
     (!values.is_empty()).then(|| list(values))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::policy::{NamedText, PolicyOptions, load};
-
-    const WHOLE: &str = r#"[network]
-mode = "allow"
-hosts = ["api.example.com", "files.example.com:8443"]
-
-[[network.rules]]
-host = "*.example.com"
-scheme = "https"
-ports = [443]
-methods = ["GET", "HEAD"]
-paths = ["/v1/**"]
-action = "allow"
-reason = 'it says "read only"'
-
-[[network.rules]]
-host = "bad.example.com"
-scheme = "any"
-ports = "all"
-action = "deny"
-
-[egress]
-mode = "custom"
-allow_cidrs = ["203.0.113.5/24"]
-deny_cidrs = ["9.9.9.0/24"]
-block_private_ips = false
-
-[files]
-allow_write = [".", "/tmp"]
-deny_read = ["~/.ssh"]
-allow_git_config = false
-unix_sockets = ["/run/x.sock"]
-
-[upstream]
-proxy = "http://proxy.example.com:3128"
-proxy_auth = "PROXY"
-resolve = "upstream"
-
-[tls]
-passthrough = ["pinned.example.com:8443", "*.pinned.example.org"]
-
-[[header_bindings]]
-host = "api.example.com"
-header = "authorization"
-secret_name = "KEY"
-path_prefix = "/v1/"
-prefix = "Bearer "
-scrub = false
-
-[[header_bindings]]
-kind = "query_parameter"
-host = "query.example.com"
-parameter = "api_key"
-secret_name = "KEY"
-path_prefix = "/"
-
-[[header_bindings]]
-kind = "basic"
-host = "basic.example.com"
-user = ""
-secret_name = "KEY"
-path_prefix = "/"
-
-[[header_bindings]]
-kind = "basic"
-host = "pair.example.com"
-user_secret = "USER"
-secret_name = "KEY"
-path_prefix = "/"
-
-[[header_bindings]]
-kind = "cookie"
-host = "cookie.example.com"
-cookie = "session"
-secret_name = "KEY"
-path_prefix = "/"
-
-[[header_bindings]]
-kind = "client_certificate"
-host = "tls.example.com"
-certificate = "USER"
-secret_name = "KEY"
-
-[[header_bindings]]
-kind = "aws_sigv4"
-host = "aws.example.com"
-access_key_id = "KEY"
-session_token = "USER"
-region = "eu-west-1"
-service = "s3"
-secret_name = "KEY"
-path_prefix = "/"
-
-[[header_bindings]]
-kind = "path_segment"
-host = "path.example.com"
-secret_name = "KEY"
-path_prefix = "/"
-prefix = "bot"
-suffix = ".json"
-
-[secrets.APP]
-github_app = { client_id = "1", permissions = { contents = "write" }, private_key = "KEY", repositories = ["acme/lib", "acme/widget"] }
-
-[secrets.KEY]
-command = ["print", "it's"]
-placeholders = ["KEY"]
-
-[secrets.LOGIN]
-oauth2 = { audience = "a", auth = "post", client_id = "c", client_secret = "KEY", grant = "refresh_token", refresh_token = "PROXY", scope = "s", token_url = "https://login.example.com/token" }
-
-[secrets.MACHINE]
-oauth2 = { client_id = "c", client_secret = "KEY", grant = "client_credentials", token_url = "https://login.example.com/token" }
-
-[secrets.NARROWED]
-github_scoped_token = { client_id = "c", client_secret = "KEY", host = "ghes.test", owner = "acme", permissions = { contents = "read", issues = "write" }, repositories = "all", user_token = "LOGIN" }
-
-[secrets.PROXY]
-env = "PROXY"
-
-[secrets.SERVED]
-http = "https://issuer.example.com/key"
-method = "POST"
-bearer = "KEY"
-ttl_seconds = 600
-
-[secrets.SLOW]
-command = ["print"]
-timeout_seconds = 90
-ttl_seconds = 3600
-
-[secrets.USER]
-env = "USER_NAME"
-
-[secrets.VAULT]
-vault = { address = "https://vault.example.com:8200", field = "f", namespace = "n", path = "secret/data/app", token = "KEY" }
-ttl_seconds = 60
-"#;
-
-    #[test]
-    fn what_is_printed_says_what_was_written() {
-        let load = |text: &str| {
-            let file = NamedText { name: "p.toml".to_owned(), text: text.to_owned() };
-            load(&[file], &PolicyOptions::default()).unwrap_or_else(|mistakes| panic!("{mistakes}"))
-        };
-        let printed_of = |text: &str| toml(&load(text), false);
-        let printed = printed_of(WHOLE);
-        assert_eq!(printed, WHOLE);
-        let placed = toml(&load(WHOLE), true);
-        assert!(placed.contains("\n# p.toml:5:1\n[[network.rules]]\n"), "{placed}");
-        assert_eq!(toml(&load(&placed), false), WHOLE);
-        assert_eq!(toml(&load(""), false), "");
-        assert_eq!(toml(&load("[network]\nmode = \"none\"\n"), false), "[network]\nmode = \"none\"\n");
-        let project = printed_of("network_policy:\n  allow_all_unix_sockets: true");
-        assert_eq!(project, "[files]\ndisabled = true\nunix_sockets = \"all\"\n");
-        assert_eq!(printed_of(&project), project);
-        assert_eq!(printed_of("[files]\n"), "[files]\nallow_git_config = false\n");
-    }
 }

@@ -1,8 +1,7 @@
 //! What the body of a request to REST or LFS asks for.
 
+mod fields;
 mod refs;
-
-use std::borrow::Cow;
 
 use super::denial::{Code, OutOfScope};
 use super::git::lfs;
@@ -13,6 +12,8 @@ use super::rest::row::Door;
 use super::route::{Shown, Subject};
 use super::scope::{GitHubOption, Scope};
 use super::target::{self, malformed, member, number, overrides_method, repo_name};
+
+use fields::{Fields, read};
 
 /// The longest body that is read for a check, in bytes.
 pub const MAX_BODY: usize = 4 * 1024 * 1024;
@@ -334,53 +335,6 @@ const SETTINGS: [&str; 18] = [
     "merge_commit_title",
     "merge_commit_message",
 ];
-
-/// A body, as nobody can read it in another way. No body at all is an object without fields.
-fn read(body: &[u8]) -> Result<Json<'_>, OutOfScope> {
-    if body.len() > MAX_BODY {
-        return Err(malformed(format!("the body is longer than {MAX_BODY} bytes")));
-    }
-    if body.is_empty() {
-        return Ok(Json::Object(Vec::new()));
-    }
-    let quoted = |error: &dyn std::fmt::Display| malformed(Shown(&error.to_string()).to_string());
-    Json::read(body).map_err(|error| quoted(&error))
-}
-
-/// The fields of the outermost object.
-#[derive(Clone, Copy)]
-struct Fields<'a>(&'a [(Cow<'a, str>, Json<'a>)]);
-
-impl<'a> Fields<'a> {
-    fn get(self, key: &str) -> Option<&'a Json<'a>> {
-        self.0.iter().find(|(name, _)| name == key).map(|(_, value)| value)
-    }
-
-    /// A text; none where the key is not there or null.
-    fn text(self, key: &str) -> Result<Option<&'a str>, OutOfScope> {
-        match self.get(key) {
-            None | Some(Json::Null) => Ok(None),
-            Some(Json::Text(text)) => Ok(Some(text)),
-            Some(Json::Bool(_) | Json::Number(_) | Json::List(_) | Json::Object(_)) => {
-                Err(malformed(format!("`{key}` in the body is no text")))
-            }
-        }
-    }
-
-    fn needed(self, key: &str) -> Result<&'a str, OutOfScope> {
-        self.text(key)?.ok_or_else(|| malformed(format!("the body has no `{key}`")))
-    }
-
-    fn flag(self, key: &str) -> Result<Option<bool>, OutOfScope> {
-        match self.get(key) {
-            None | Some(Json::Null) => Ok(None),
-            Some(Json::Bool(flag)) => Ok(Some(*flag)),
-            Some(Json::Text(_) | Json::Number(_) | Json::List(_) | Json::Object(_)) => {
-                Err(malformed(format!("`{key}` in the body is not true or false")))
-            }
-        }
-    }
-}
 
 /// Judges the body of a batch request of LFS; `wiki` is the route's.
 ///

@@ -1,3 +1,4 @@
+use super::super::*;
 use super::*;
 
 fn authority(text: &str) -> Authority {
