@@ -17,7 +17,7 @@ use http::header::{
 use http::request::Parts;
 use http::{Method, Request, Response, StatusCode};
 
-use crate::credentials::Records;
+use crate::credentials::{Placeholder, Records, placeholder};
 use crate::policy::Policy;
 use crate::policy::github::body::lfs_batch;
 use crate::policy::github::credential::choose;
@@ -115,7 +115,8 @@ pub async fn scope(
     let records =
         records.ok_or_else(|| refuse(OutOfScope::new(Code::Unresolved, "there are no records of the binding")))?;
     records.refresh().await;
-    let judge = Judge { policy: &in_force.policy, binding, records, host, asked };
+    let placeholders = in_force.injector.placeholders();
+    let judge = Judge { policy: &in_force.policy, binding, records, placeholders, host, asked };
     // Boxed: a request that is for nobody's GitHub would have room for this in its future, too.
     Box::pin(judge.judge(head, body, &bindings)).await
 }
@@ -125,6 +126,7 @@ struct Judge<'a> {
     policy: &'a Policy,
     binding: &'a GitHubBinding,
     records: &'a Arc<Records>,
+    placeholders: &'a [Placeholder],
     host: String,
     asked: Asked,
 }
@@ -169,7 +171,13 @@ impl Judge<'_> {
         plan.reads(&route, &head.headers);
         match &route.action {
             Action::Forward | Action::Git(Git::AdvertiseFetch | Git::AdvertisePush | Git::Fetch) => {}
-            Action::Capability => self.capability(&target, head.method.as_str())?,
+            Action::Capability => {
+                self.capability(&target, head.method.as_str())?;
+                // What LFS says of its storage may hold an authorization of its own, which stays. The stand-in is none.
+                if placeholder::misplaced(self.placeholders, &head.headers).is_some_and(|(_, at)| at == AUTHORIZATION) {
+                    head.headers.remove(AUTHORIZATION);
+                }
+            }
             Action::Local(answer) => return Ok(Outcome::Here(self.answer_here(*answer, &head.method))),
             Action::Body(check) => {
                 let bytes = self.read_whole(&mut head.headers, &mut body).await?;
@@ -197,7 +205,6 @@ impl Judge<'_> {
             head.headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
         }
         let bindings = self.credential(route.credential, owner.as_deref(), bindings)?;
-        // What LFS says of its storage may hold an authorization of its own.
         if route.credential == CredentialForm::None && !matches!(route.action, Action::Capability) {
             head.headers.remove(AUTHORIZATION);
         }
