@@ -21,7 +21,8 @@ fn routes(c: &mut Criterion) {
         })],
     };
     let options = Options::default();
-    let scope = Scope { host: GitHubHost::Public, all: false, write: true, options, user_token: false };
+    let scope =
+        Scope { host: GitHubHost::Public, all: false, write: true, options, projects: Vec::new(), user_token: false };
     for (what, host, target, allowed) in [
         ("fetch", "github.com", "/acme/widget.git/info/refs?service=git-upload-pack", true),
         ("repository", "api.github.com", "/repos/acme/widget", true),

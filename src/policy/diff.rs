@@ -270,7 +270,9 @@ impl Sides<'_> {
                 Some(theirs) if theirs.is_same_as(ours) => continue,
                 Some(_) => (
                     false,
-                    format!("the binding to {host} is another one: compare its repos, access, options, push and token"),
+                    format!(
+                        "the binding to {host} is another one: compare its repos, access, options, projects, push and token"
+                    ),
                 ),
                 None => (true, format!("a binding opens {host} for its repositories")),
             };

@@ -204,7 +204,7 @@ fn of_mistral_api(binding: &Binding) -> [Key; 4] {
     ]
 }
 
-fn of_github(github: &GitHubBinding) -> [Key; 10] {
+fn of_github(github: &GitHubBinding) -> [Key; 11] {
     let repos = github.repos().map_or_else(|| text("all"), list);
     let host = Some(&github.host().host).filter(|host| host.to_string() != "github.com");
     let access = (!github.scope().write).then(|| text("read"));
@@ -237,6 +237,7 @@ fn of_github(github: &GitHubBinding) -> [Key; 10] {
         ("app", app),
         ("user_app", user_app),
         ("options", some(&github.scope().options.iter().collect::<Vec<_>>())),
+        ("projects", some(&github.scope().projects)),
         ("push", github.push().map(|push| inline(of_push(push)))),
     ]
 }

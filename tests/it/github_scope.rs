@@ -16,7 +16,7 @@ use crate::internet::github::{Seen, github};
 use crate::sandbox::Run;
 
 use self::api::{odd_spellings_of_rest, other_repositories_by_rest, what_belongs_to_no_repository};
-use self::graphql::{odd_forms_of_graphql, other_repositories_by_graphql};
+use self::graphql::{odd_forms_of_graphql, other_repositories_by_graphql, projects_are_those_that_are_listed};
 use self::odd::{
     a_body_is_read_as_it_was_judged, headers_and_forms_that_change_a_request, the_same_by_http2,
     what_a_repository_holds_teaches_nothing,
@@ -42,6 +42,7 @@ cases![
     odd_spellings_of_rest,
     other_repositories_by_graphql,
     odd_forms_of_graphql,
+    projects_are_those_that_are_listed,
     headers_and_forms_that_change_a_request,
     a_body_is_read_as_it_was_judged,
     what_a_repository_holds_teaches_nothing,

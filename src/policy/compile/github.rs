@@ -60,6 +60,9 @@ fn github(raw: &RawGitHub, declared: &BTreeSet<String>, mistakes: &mut Collector
     for option in &raw.options {
         spec = take(spec.with_option(&option.value), option, mistakes)?;
     }
+    for project in &raw.projects {
+        spec = take(spec.with_project(&project.value), project, mistakes)?;
+    }
     if let Some(ttl) = raw.ttl {
         let shown = At { value: ttl.as_secs().to_string(), place: raw.place.clone() };
         spec = take(spec.with_ttl_seconds(ttl.as_secs()), &shown, mistakes)?;

@@ -152,7 +152,8 @@ fn github_bindings_are_compared_as_a_whole() {
     let with = |lines: &str| format!("[[header_bindings]]\nkind = \"github\"\n{lines}\n");
     let (one, two) = (with("repos = [\"acme/a\"]"), with("repos = [\"acme/a\"]\noptions = [\"merge\"]"));
     assert_eq!(found(&one, &one), Vec::<String>::new());
-    let other = "? the binding to github.com is another one: compare its repos, access, options, push and token";
+    let other =
+        "? the binding to github.com is another one: compare its repos, access, options, projects, push and token";
     assert!(found(&one, &two).contains(&other.to_owned()), "{:?}", found(&one, &two));
     let opens = "a binding opens github.com for its repositories";
     assert!(found("", &one).contains(&opens.to_owned()), "{:?}", found("", &one));

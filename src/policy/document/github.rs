@@ -21,6 +21,7 @@ pub(in crate::policy) struct RawGitHub {
     pub(in crate::policy) app: Option<RawApp>,
     pub(in crate::policy) user_app: Option<RawApp>,
     pub(in crate::policy) options: Vec<At<String>>,
+    pub(in crate::policy) projects: Vec<At<String>>,
     pub(in crate::policy) push: Option<RawPush>,
 }
 
@@ -70,6 +71,7 @@ impl RawGitHub {
             app: None,
             user_app: None,
             options: Vec::new(),
+            projects: Vec::new(),
             push: None,
         }
     }
@@ -77,8 +79,8 @@ impl RawGitHub {
 
 /// The longest time to live, in seconds: seven days.
 const TTL_MAX: u64 = 604_800;
-const KEYS: [&str; 10] =
-    ["kind", "repos", "host", "access", "ttl_seconds", "secret_name", "app", "user_app", "options", "push"];
+const KEYS: [&str; 11] =
+    ["kind", "repos", "host", "access", "ttl_seconds", "secret_name", "app", "user_app", "options", "projects", "push"];
 const PUSH_KEYS: [&str; 7] = ["branches", "deny_branches", "other_refs", "create", "delete", "tags", "force"];
 
 impl Reader<'_> {
@@ -95,6 +97,7 @@ impl Reader<'_> {
                 "app" => raw.app = self.binding_app(value),
                 "user_app" => raw.user_app = self.binding_user_app(value),
                 "options" => raw.options = self.strings(value, "options", "without it every option is off"),
+                "projects" => raw.projects = self.strings(value, "projects", "without it no project is changed"),
                 "push" => raw.push = self.push(value),
                 _ => self.unknown(key, "header_bindings.", &KEYS),
             }

@@ -45,6 +45,11 @@ pub enum GitHubBindingError {
     /// The lifetime.
     #[error("a lifetime is 301 to 604800 seconds (7 days): tokens are renewed 300 seconds ahead of their end")]
     Ttl,
+    /// The node id of a project.
+    #[error(
+        "write the node id of the project, PVT_…, which `gh project view NUMBER --owner OWNER --format json` shows as `id`"
+    )]
+    Project,
     /// An option.
     #[error(transparent)]
     Option(#[from] UnknownOption),
@@ -66,7 +71,7 @@ impl GitHubBinding {
         let (host, options) = (GitHubHost::Public, Options::default());
         let authority = authority(&host).expect("a plain host name");
         let site = GitHubSite::new(GitHubSite::GITHUB).expect("a plain host name");
-        let scope = Scope { host, all: repos.is_none(), write: true, options, user_token: true };
+        let scope = Scope { host, all: repos.is_none(), write: true, options, projects: Vec::new(), user_token: true };
         let (ttl, rules) = (Duration::from_secs(3600), PushRules::unlimited());
         Self { place, authority, repos, ttl, credential, site, push: None, rules, scope }
     }
@@ -95,6 +100,18 @@ impl GitHubBinding {
     pub fn with_option(mut self, option: &str) -> Result<Self, GitHubBindingError> {
         let option: GitHubOption = option.parse()?;
         self.scope.options = self.scope.options.iter().chain([option]).collect();
+        Ok(self)
+    }
+
+    /// The same with a project whose items may be changed, by its node id.
+    ///
+    /// # Errors
+    /// [`GitHubBindingError::Project`].
+    pub fn with_project(mut self, id: &str) -> Result<Self, GitHubBindingError> {
+        let legal = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-');
+        let rest = id.strip_prefix("PVT_").filter(|rest| (1..=200).contains(&rest.len()) && rest.bytes().all(legal));
+        rest.ok_or(GitHubBindingError::Project)?;
+        self.scope.projects.push(id.to_owned());
         Ok(self)
     }
 

@@ -221,6 +221,7 @@ mod tests {
             all: false,
             write: true,
             options: Options::default(),
+            projects: Vec::new(),
             user_token: false,
         };
         let tokens = Credential::App(app).tokens(&scope, &GitHubSite::new(host).unwrap());

@@ -5,6 +5,7 @@ mod answer;
 mod contexts;
 mod document;
 mod mutations;
+mod names;
 mod refs;
 mod roots;
 mod table;

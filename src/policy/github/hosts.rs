@@ -186,7 +186,14 @@ mod tests {
 
     fn class(installation: &str, host: &str) -> Option<HostClass> {
         let host_of = installation.parse().unwrap();
-        let scope = Scope { host: host_of, all: false, write: true, options: Options::default(), user_token: false };
+        let scope = Scope {
+            host: host_of,
+            all: false,
+            write: true,
+            options: Options::default(),
+            projects: Vec::new(),
+            user_token: false,
+        };
         let class = class_of(&scope, host);
         let listed = hosts(&scope).into_iter().find(|bound| fits(&bound.pattern, host)).map(|bound| bound.class);
         assert!(class.is_none() || class == listed, "{host}: {class:?}, {listed:?}");

@@ -23,6 +23,9 @@ pub fn permissions(scope: &Scope) -> BTreeMap<String, String> {
             wanted.entry(name).or_insert("read");
         }
     }
+    if !scope.projects.is_empty() {
+        wanted.insert("organization_projects", if scope.write { "write" } else { "read" });
+    }
     wanted.into_iter().map(|(name, level)| (name.to_owned(), level.to_owned())).collect()
 }
 
@@ -50,8 +53,14 @@ mod tests {
     use super::*;
 
     fn text(write: bool, options: &[GitHubOption]) -> String {
+        text_of(write, options, &[])
+    }
+
+    fn text_of(write: bool, options: &[GitHubOption], projects: &[&str]) -> String {
         let options = options.iter().copied().collect();
-        let wanted = permissions(&Scope { host: GitHubHost::Public, all: false, write, options, user_token: false });
+        let projects = projects.iter().copied().map(str::to_owned).collect();
+        let wanted =
+            permissions(&Scope { host: GitHubHost::Public, all: false, write, options, projects, user_token: false });
         let beyond = |(name, level): &(&String, &String)| !(READ.contains(&name.as_str()) && *level == "read");
         assert!(READ.iter().all(|name| wanted.contains_key(*name)), "the base is asked for always");
         wanted.iter().filter(beyond).map(|(name, level)| format!("{name}:{level}")).collect::<Vec<_>>().join(" ")
@@ -62,6 +71,9 @@ mod tests {
     #[test]
     fn each_option_asks_for_its_own() {
         assert_eq!((text(false, &[]).as_str(), text(true, &[]).as_str()), ("", WRITE));
+        let with_project = "actions:write contents:write issues:write organization_projects:write pull_requests:write";
+        assert_eq!(text_of(true, &[], &["PVT_1"]), with_project);
+        assert_eq!(text_of(false, &[], &["PVT_1"]), "organization_projects:read");
         for option in GitHubOption::ALL {
             let more = match option {
                 GitHubOption::Wiki | GitHubOption::Merge | GitHubOption::Dispatch | GitHubOption::Forks => "",

@@ -95,8 +95,6 @@ pub enum Git {
 pub enum Answer {
     /// Nothing.
     Plain,
-    /// A redirect to storage is what is expected.
-    Redirect,
     /// It names URLs of storage.
     LfsBatch,
     /// JSON, whose ids are learned: those of objects whose own `url` is below the repository.

@@ -66,8 +66,14 @@ fn row(line: &'static str) -> Row {
         _ if url.contains("/info/lfs/") => "application/vnd.git-lfs+json",
         _ => "application/json",
     });
-    let scope =
-        Scope { host: GitHubHost::Public, all: false, write: true, options: Options::default(), user_token: false };
+    let scope = Scope {
+        host: GitHubHost::Public,
+        all: false,
+        write: true,
+        options: Options::default(),
+        projects: Vec::new(),
+        user_token: false,
+    };
     let request = Request { host, method, target: &url[host.len()..], content_type, body };
     Row { host: "github.com", scope, known: Repositories::new(false), request, sent: None }
 }

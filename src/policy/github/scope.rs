@@ -14,6 +14,8 @@ pub struct Scope {
     pub write: bool,
     /// What is switched on.
     pub options: Options,
+    /// Node ids of the projects whose items may be changed.
+    pub projects: Vec<String>,
     /// Whether the credential is a person's and not an App installation's, which has no `GET /user`.
     pub user_token: bool,
 }

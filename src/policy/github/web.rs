@@ -215,7 +215,7 @@ fn read(
         action: Action::Forward,
         family,
         credential,
-        answer: Answer::Redirect,
+        answer: Answer::Plain,
     })
 }
 
@@ -229,7 +229,7 @@ pub(super) fn capability(family: &'static str) -> Route {
         action: Action::Capability,
         family,
         credential,
-        answer: Answer::Redirect,
+        answer: Answer::Plain,
     }
 }
 
@@ -289,6 +289,6 @@ pub(super) fn maven(asked: &Asked<'_>) -> Result<Route, OutOfScope> {
         action,
         family: "/*/*/**",
         credential: CredentialForm::Basic,
-        answer: Answer::Redirect,
+        answer: Answer::Plain,
     })
 }

@@ -75,7 +75,7 @@ impl AnswerPlan {
         let is_description = |accepted: &HeaderValue| accepted.to_str().is_ok_and(answers::is_description);
         self.reading = match (route.answer, &route.action) {
             (_, Action::Git(Git::AdvertisePush)) => Reading::Advertisement,
-            (Answer::Plain | Answer::Redirect, _) => Reading::Nothing,
+            (Answer::Plain, _) => Reading::Nothing,
             (Answer::Learn, _) if headers.get_all(ACCEPT).iter().all(is_description) => Reading::Ids,
             (Answer::Learn, _) => Reading::Nothing,
             (Answer::Reduce, _) => Reading::Foreign,

@@ -81,7 +81,7 @@ impl Judge<'_> {
             merge: has(GitHubOption::Merge),
             deploy: has(GitHubOption::Deploy),
             org_read: has(GitHubOption::OrgRead),
-            projects: Vec::new(),
+            projects: scope.projects.clone(),
         }
     }
 

@@ -1,6 +1,6 @@
 //! GraphQL: documents that reach elsewhere, and bodies that two readers read in two ways.
 
-use super::{Names, Row, document, row, scoped, table};
+use super::{Names, Row, document, row, scoped, scoped_by, table};
 use crate::internet::github::github;
 
 const OTHER: &str = "this sandbox may not use the repository other/secret";
@@ -61,6 +61,26 @@ pub fn other_repositories_by_graphql() {
     ];
     table(scoped(&token, &["acme/bygraph"]), &token, &Names::of("acme/bygraph"), &rows);
     assert!(!github().requests_with(&token).iter().any(|seen| seen.body.contains("secret")));
+}
+
+pub fn projects_are_those_that_are_listed() {
+    github().repository("acme/planned");
+    let token = github().wide_token();
+    let add = |project: &str, content: &str| {
+        let text = format!(
+            r#"{{"query":"mutation{{addProjectV2ItemById(input:{{projectId:\"{project}\",contentId:\"{content}\"}}){{clientMutationId}}}}"}}"#
+        );
+        document(text.leak())
+    };
+    let rows = vec![
+        add("PVT_planned", "<own_issue>"),
+        add("PVT_other", "<own_issue>").refused("foreign_object", "PVT_other"),
+        add("PVT_planned", "<secret_issue>").refused("foreign_object", ""),
+    ];
+    let run = scoped_by(&token, "acme/planned", "projects = [\"PVT_planned\"]");
+    table(run, &token, &Names::of("acme/planned"), &rows);
+    let rows = [add("PVT_planned", "<own_issue>").refused("option_off", "")];
+    table(scoped(&token, &["acme/planned"]), &token, &Names::of("acme/planned"), &rows);
 }
 
 pub fn odd_forms_of_graphql() {

@@ -30,6 +30,8 @@ mistakes! {
         "dir/p.toml:4:8: \"api.github.com\" cannot be used\n  hint: write github.com, or the tenant as NAME.ghe.com: its other hosts belong to it"];
     a_short_life: binding("repos = []\nttl_seconds = 300") => [
         "dir/p.toml:1:1: \"300\" cannot be used\n  hint: a lifetime is 301 to 604800 seconds (7 days): tokens are renewed 300 seconds ahead of their end"];
+    a_project_that_is_none: binding("repos = []\nprojects = [\"7\"]") => [
+        "dir/p.toml:4:13: \"7\" cannot be used\n  hint: write the node id of the project, PVT_…, which `gh project view NUMBER --owner OWNER --format json` shows as `id`"];
     an_undeclared_token: binding("repos = []\nsecret_name = \"T\"") => [
         "dir/p.toml:4:15: the secret \"T\" is not declared\n  hint: add [secrets.T] to the file, or --secret T=env:T"];
     a_push_rule_that_is_none: binding("repos = []\npush = { branches = [\"refs/heads/x\"], forced = true }") => [
@@ -110,6 +112,18 @@ fn the_binding_opens_its_hosts_and_no_other() {
 
 const APP: &str =
     "repos = [\"other/x\", \"acme/b\", \"acme/a\"]\napp = { client_id = \"Iv1.x\", private_key = \"KEY\" }";
+
+#[test]
+fn what_is_written_of_a_binding_is_printed_again() {
+    let lines = "repos = [\"acme/a\"]\noptions = [\"merge\"]\nprojects = [\"PVT_a\", \"PVT_b\"]\naccess = \"read\"\nttl_seconds = 301";
+    let compiled = compile(&binding(lines));
+    let github = &compiled.policy.githubs()[0];
+    assert_eq!(github.scope().projects, ["PVT_a", "PVT_b"]);
+    let again = compile(&toml(&compiled, false));
+    assert!(again.policy.githubs()[0].is_same_as(github), "{}", toml(&compiled, false));
+    let other = compile(&binding(&lines.replace("PVT_b", "PVT_c")));
+    assert!(!other.policy.githubs()[0].is_same_as(github));
+}
 
 #[test]
 fn an_app_gives_each_owner_a_token_that_github_narrows() {

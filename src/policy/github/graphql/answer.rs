@@ -1,9 +1,11 @@
 //! What an answer says about ids: which belong to which repository.
 
-use std::collections::HashMap;
+use rustc_hash::FxHashMap;
 
 use super::super::json::Json;
 use super::RepositoryOf;
+use super::document::Field;
+use super::names::NameId;
 
 /// How many ids are learned from one answer.
 const IDS: usize = 10_000;
@@ -94,33 +96,37 @@ impl Learn {
 #[derive(Debug)]
 pub(super) struct Shape<'d> {
     spots: Vec<Spot<'d>>,
-    by_name: HashMap<(usize, &'d str), usize>,
+    by_key: FxHashMap<(usize, NameId), usize>,
 }
 
 #[derive(Debug)]
 struct Spot<'d> {
     parent: usize,
-    key: &'d str,
-    field: &'d str,
+    /// None for the answer's `data`.
+    field: Option<&'d Field<'d>>,
     /// Whose the thing is that has this field.
     owner: Owner,
     doubtful: bool,
 }
 
 impl<'d> Shape<'d> {
-    pub fn new() -> Self {
-        let data = Spot { parent: 0, key: "data", field: "", owner: Owner::Nobody, doubtful: false };
-        Self { spots: vec![data], by_name: HashMap::with_capacity(64) }
+    /// For a document that writes down so many fields.
+    pub fn new(fields: usize) -> Self {
+        let mut spots = Vec::with_capacity(fields + 1);
+        spots.push(Spot { parent: 0, field: None, owner: Owner::Nobody, doubtful: false });
+        Self { spots, by_key: FxHashMap::with_capacity_and_hasher(fields, Default::default()) }
     }
 
     /// The place of a field.
-    pub fn place(&mut self, parent: usize, key: &'d str, field: &'d str, owner: Owner) -> usize {
+    pub fn place(&mut self, parent: usize, field: &'d Field<'d>, owner: Owner) -> usize {
         let next = self.spots.len();
-        let at = *self.by_name.entry((parent, key)).or_insert(next);
-        if at == next {
-            self.spots.push(Spot { parent, key, field, owner, doubtful: false });
-        } else if self.spots[at].field != field || self.spots[at].owner != owner {
-            self.spots[at].doubtful = true;
+        let at = *self.by_key.entry((parent, field.key_id)).or_insert(next);
+        match self.spots.get_mut(at) {
+            None => self.spots.push(Spot { parent, field: Some(field), owner, doubtful: false }),
+            Some(spot) => {
+                let same = spot.field.is_some_and(|other| other.name_id == field.name_id);
+                spot.doubtful |= !same || spot.owner != owner;
+            }
         }
         at
     }
@@ -129,7 +135,7 @@ impl<'d> Shape<'d> {
     pub fn learn(&self, repositories: &[RepositoryOf]) -> Learn {
         let mut kept = vec![false; self.spots.len()];
         for (at, spot) in self.spots.iter().enumerate() {
-            if spot.field == "id" && spot.owner != Owner::Nobody {
+            if spot.is_id() && spot.owner != Owner::Nobody {
                 self.keep(at, &mut kept);
             }
         }
@@ -142,8 +148,9 @@ impl<'d> Shape<'d> {
                 let inside = number[at];
                 learn.places[number[spot.parent]].inside.push(inside);
             }
-            let id = if spot.field == "id" { spot.owner } else { Owner::Nobody };
-            learn.places.push(Place { key: spot.key.into(), inside: Vec::new(), id });
+            let id = if spot.is_id() { spot.owner } else { Owner::Nobody };
+            let key = spot.field.map_or("data", |field| field.key).into();
+            learn.places.push(Place { key, inside: Vec::new(), id });
         }
         learn
     }
@@ -159,6 +166,12 @@ impl<'d> Shape<'d> {
             way.push(at);
         }
         way.into_iter().for_each(|at| kept[at] = true);
+    }
+}
+
+impl Spot<'_> {
+    fn is_id(&self) -> bool {
+        self.field.is_some_and(|field| field.name == "id")
     }
 }
 

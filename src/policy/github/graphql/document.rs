@@ -1,10 +1,11 @@
 //! The text of a GraphQL request as a tree: the grammar of requests, which counts and bounds what it builds. A name given twice, which
 //! servers read differently, is refused.
 
-use apollo_parser::{Token, TokenKind};
+use apollo_parser::TokenKind;
 
 use super::super::denial::OutOfScope;
-use super::words::{Words, malformed, quoted, string};
+use super::names::{NameId, Names};
+use super::words::{Word, Words, malformed, quoted, string};
 
 /// How long a document may be, in bytes.
 pub const LENGTH: usize = 256 * 1024;
@@ -18,6 +19,8 @@ const NESTING: usize = 64;
 pub(super) struct Document<'a> {
     pub operations: Vec<Operation<'a>>,
     pub fragments: Vec<Fragment<'a>>,
+    /// How many fields and fragments it writes down.
+    pub selections: usize,
 }
 
 #[derive(Debug)]
@@ -58,7 +61,9 @@ pub(super) enum Selection<'a> {
 pub(super) struct Field<'a> {
     /// Under which name the answer has it.
     pub key: &'a str,
+    pub key_id: NameId,
     pub name: &'a str,
+    pub name_id: NameId,
     pub arguments: Vec<(&'a str, Value<'a>)>,
     pub selections: Vec<Selection<'a>>,
 }
@@ -85,9 +90,11 @@ impl<'a> Document<'a> {
         if text.len() > LENGTH {
             return Err(malformed(format!("the query is longer than {LENGTH} bytes")));
         }
-        let mut parser = Parser { words: Words::new(text)?, next: None, nesting: 0, selections: 0 };
+        let mut parser =
+            Parser { words: Words::new(text)?, next: None, names: Names::default(), nesting: 0, selections: 0 };
         parser.advance()?;
-        let document = parser.document()?;
+        let mut document = parser.document()?;
+        document.selections = parser.selections;
         document.check_names()?;
         Ok(document)
     }
@@ -107,8 +114,9 @@ impl<'a> Document<'a> {
 
 struct Parser<'a> {
     words: Words<'a>,
-    /// The token that is looked at; none at the end.
-    next: Option<Token<'a>>,
+    /// The word that is looked at; none at the end.
+    next: Option<Word<'a>>,
+    names: Names<'a>,
     nesting: usize,
     selections: usize,
 }
@@ -118,8 +126,8 @@ type Parsed<T> = Result<T, OutOfScope>;
 impl<'a> Parser<'a> {
     fn document(&mut self) -> Parsed<Document<'a>> {
         let mut document = Document::default();
-        while let Some(token) = &self.next {
-            match (token.kind(), token.data()) {
+        while let Some(word) = self.next {
+            match (word.kind, word.text) {
                 (TokenKind::LCurly, _) => document.operations.push(self.operation(Kind::Query, true)?),
                 (TokenKind::Name, "query") => document.operations.push(self.operation(Kind::Query, false)?),
                 (TokenKind::Name, "mutation") => document.operations.push(self.operation(Kind::Mutation, false)?),
@@ -209,11 +217,16 @@ impl<'a> Parser<'a> {
 
     fn field(&mut self) -> Parsed<Field<'a>> {
         let key = self.name()?;
-        let name = if self.eat(TokenKind::Colon)? { self.name()? } else { key };
+        let key_id = self.names.id(key);
+        let (mut name, mut name_id) = (key, key_id);
+        if self.eat(TokenKind::Colon)? {
+            name = self.name()?;
+            name_id = self.names.id(name);
+        }
         let arguments = self.arguments()?;
         self.directives()?;
         let selections = if self.at(TokenKind::LCurly) { self.selection_set()? } else { Vec::new() };
-        Ok(Field { key, name, arguments, selections })
+        Ok(Field { key, key_id, name, name_id, arguments, selections })
     }
 
     fn arguments(&mut self) -> Parsed<Vec<(&'a str, Value<'a>)>> {
@@ -249,8 +262,8 @@ impl<'a> Parser<'a> {
     }
 
     fn value(&mut self, constant: bool) -> Parsed<Value<'a>> {
-        let Some(token) = self.next.clone() else { return Err(self.unexpected("a value")) };
-        let value = match (token.kind(), token.data()) {
+        let Some(word) = self.next else { return Err(self.unexpected("a value")) };
+        let value = match (word.kind, word.text) {
             (TokenKind::LBracket, _) => return Ok(Value::List(self.items(constant)?)),
             (TokenKind::LCurly, _) => return Ok(Value::Object(self.object(constant)?)),
             (TokenKind::Dollar, _) if !constant => {
@@ -323,11 +336,10 @@ impl<'a> Parser<'a> {
     }
 
     fn name(&mut self) -> Parsed<&'a str> {
-        match &self.next {
-            Some(token) if token.kind() == TokenKind::Name => {
-                let name = token.data();
+        match self.next {
+            Some(Word { kind: TokenKind::Name, text }) => {
                 self.advance()?;
-                Ok(name)
+                Ok(text)
             }
             _ => Err(self.unexpected("a name")),
         }
@@ -346,7 +358,7 @@ impl<'a> Parser<'a> {
     }
 
     fn at(&self, kind: TokenKind) -> bool {
-        self.next.as_ref().is_some_and(|token| token.kind() == kind)
+        self.next.is_some_and(|word| word.kind == kind)
     }
 
     fn advance(&mut self) -> Parsed<()> {
@@ -355,8 +367,8 @@ impl<'a> Parser<'a> {
     }
 
     fn unexpected(&self, wanted: &str) -> OutOfScope {
-        match &self.next {
-            Some(token) => malformed(format!("the query has `{}` where {wanted} should be", quoted(token.data()))),
+        match self.next {
+            Some(word) => malformed(format!("the query has `{}` where {wanted} should be", quoted(word.text))),
             None => malformed(format!("the query ends where {wanted} should be")),
         }
     }

@@ -4,11 +4,18 @@
 //! A line begins with a sign: `@` account types, `&` types of which only the identity may be asked, `:` a type and its fields, `~` a type
 //! of nobody's repository, `>` an allowed mutation with payload, option and input, `<` an input. A field's last sign is its class.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::sync::LazyLock;
+
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use super::names::{NameId, TableNames};
 
 /// The table. Made once, in less than a millisecond.
 pub(super) static TABLE: LazyLock<Table> = LazyLock::new(|| Table::read(include_str!("table.txt")));
+
+/// A field of every type, which the schema does not list.
+const TYPENAME: &str = "__typename";
 
 /// A type of the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -83,17 +90,18 @@ pub(super) struct Mutation {
 struct Type {
     name: &'static str,
     public: bool,
-    /// In the order of their names.
-    fields: Vec<(&'static str, Class)>,
+    /// In the order of their names' numbers.
+    fields: Vec<(NameId, Class)>,
 }
 
 #[derive(Debug, Default)]
 pub(super) struct Table {
+    names: TableNames,
     types: Vec<Type>,
-    ids: HashMap<&'static str, TypeId>,
-    public: HashMap<&'static str, TypeId>,
-    account: HashSet<&'static str>,
-    other: HashSet<&'static str>,
+    ids: FxHashMap<&'static str, TypeId>,
+    public: FxHashMap<&'static str, TypeId>,
+    account: FxHashSet<&'static str>,
+    other: FxHashSet<&'static str>,
     mutations: HashMap<&'static str, Mutation>,
     inputs: HashMap<&'static str, HashMap<&'static str, Position>>,
 }
@@ -101,6 +109,7 @@ pub(super) struct Table {
 impl Table {
     fn read(text: &'static str) -> Self {
         let mut table = Self::default();
+        table.names.add(TYPENAME);
         let lines = || text.lines().filter(|line| line.len() > 2).map(|line| (line.as_bytes()[0], &line[2..]));
         for (sign, rest) in lines().filter(|(sign, _)| matches!(sign, b':' | b'~')) {
             let name = rest.split(' ').next().unwrap_or_default();
@@ -117,7 +126,8 @@ impl Table {
                 b'&' => table.other = words.collect(),
                 b':' | b'~' => {
                     let ids = if sign == b'~' { &table.public } else { &table.ids };
-                    let mut fields: Vec<_> = words.skip(1).map(|word| class(word, ids)).collect();
+                    let fields = words.skip(1).map(|word| class(word, ids));
+                    let mut fields: Vec<_> = fields.map(|(name, class)| (table.names.add(name), class)).collect();
                     fields.sort_unstable_by_key(|(name, _)| *name);
                     table.types[at].fields = fields;
                     at += 1;
@@ -157,12 +167,17 @@ impl Table {
     }
 
     /// What a field of a type leads to; nothing where the schema had none of that name.
-    pub fn field(&self, id: TypeId, name: &str) -> Option<Class> {
-        if name == "__typename" {
+    pub fn field(&self, id: TypeId, name: NameId) -> Option<Class> {
+        if Some(name) == self.names.get(TYPENAME) {
             return Some(Class::Scalar);
         }
         let fields = &self.types[usize::from(id.0)].fields;
-        fields.binary_search_by_key(&name, |(name, _)| name).ok().map(|at| fields[at].1)
+        fields.binary_search_by_key(&name, |(name, _)| *name).ok().map(|at| fields[at].1)
+    }
+
+    /// The names of all fields.
+    pub fn names(&self) -> &TableNames {
+        &self.names
     }
 
     /// What a type condition by this name narrows something of a repository to.
@@ -193,7 +208,7 @@ impl Table {
     }
 }
 
-fn class(word: &'static str, ids: &HashMap<&'static str, TypeId>) -> (&'static str, Class) {
+fn class(word: &'static str, ids: &FxHashMap<&'static str, TypeId>) -> (&'static str, Class) {
     if let Some((name, target)) = word.split_once('=') {
         return (name, Class::Same(ids[target]));
     }
@@ -238,19 +253,23 @@ fn needs(word: &str) -> Needs {
 mod tests {
     use super::*;
 
+    fn field(id: TypeId, name: &str) -> Option<Class> {
+        TABLE.names().get(name).and_then(|name| TABLE.field(id, name))
+    }
+
     #[test]
     fn the_table_is_small_and_can_be_read() {
         assert!(include_str!("table.txt").len() < 64 * 1024);
         let repository = TABLE.id("Repository").unwrap();
         assert_eq!(TABLE.name(repository), "Repository");
-        assert_eq!(TABLE.field(repository, "description"), Some(Class::Scalar));
-        assert_eq!(TABLE.field(repository, "issue"), TABLE.id("Issue").map(Class::Same));
-        assert_eq!(TABLE.field(repository, "owner"), Some(Class::Account));
-        assert_eq!(TABLE.field(repository, "parent"), Some(Class::Foreign));
-        assert_eq!(TABLE.field(repository, "projectsV2"), Some(Class::Project));
-        assert_eq!(TABLE.field(repository, "licenseInfo"), Some(Class::Other));
-        assert_eq!(TABLE.field(repository, "tempCloneToken"), Some(Class::Secret));
-        assert_eq!(TABLE.field(repository, "somethingNew"), None);
+        assert_eq!(field(repository, "description"), Some(Class::Scalar));
+        assert_eq!(field(repository, "issue"), TABLE.id("Issue").map(Class::Same));
+        assert_eq!(field(repository, "owner"), Some(Class::Account));
+        assert_eq!(field(repository, "parent"), Some(Class::Foreign));
+        assert_eq!(field(repository, "projectsV2"), Some(Class::Project));
+        assert_eq!(field(repository, "licenseInfo"), Some(Class::Other));
+        assert_eq!(field(repository, "tempCloneToken"), Some(Class::Secret));
+        assert_eq!(field(repository, "somethingNew"), None);
         assert_eq!(TABLE.position("CreateIssueInput", "projectIds"), Some(Position::Closed));
         assert_eq!(TABLE.mutation("deleteIssue").map(|mutation| mutation.needs), Some(Needs::Admin));
         assert!(TABLE.mutation("transferIssue").is_none() && TABLE.id("Query").is_none() && TABLE.id("User").is_none());
@@ -264,7 +283,7 @@ mod tests {
         for (name, class) in [("[secret]", Class::Secret), ("[foreign]", Class::Foreign)] {
             for path in section(name).lines().filter(|line| !line.starts_with('#') && line.contains('.')) {
                 let (parent, field) = path.split_once('.').unwrap();
-                let found = TABLE.id(parent).and_then(|id| TABLE.field(id, field));
+                let found = TABLE.id(parent).and_then(|id| self::field(id, field));
                 assert!(found.is_none() || found == Some(class), "{path} is {found:?}");
             }
         }

@@ -73,7 +73,7 @@ pub(super) fn walk<'d>(
         logins: Vec::new(),
         unknown: Vec::new(),
         fragments: document.fragments.iter().map(|fragment| (fragment.name, fragment)).collect(),
-        shape: Shape::new(),
+        shape: Shape::new(document.selections),
         selections: 0,
         inside: Vec::new(),
         used: HashSet::new(),
@@ -148,7 +148,7 @@ impl<'d> Walk<'d> {
             Context::Outside(outside) => self.outside(outside, field)?,
             Context::Schema => Some(Context::Schema),
         };
-        let place = self.shape.place(place, field.key, field.name, owner_of(context));
+        let place = self.shape.place(place, field, owner_of(context));
         match inside {
             Some(inside) => self.selection_set(&field.selections, inside, place, depth + 1),
             None if field.selections.is_empty() => Ok(()),
@@ -242,7 +242,7 @@ pub(super) fn inside(kind: TypeId, owner: Owner) -> Context {
 
 fn typed(kind: TypeId, owner: Owner, field: &Field<'_>) -> Result<Option<Context>, OutOfScope> {
     let path = || format!("{}.{}", TABLE.name(kind), quoted(field.name));
-    let class = TABLE.field(kind, field.name);
+    let class = TABLE.field(kind, field.name_id);
     Ok(Some(match class {
         Some(Class::Scalar) => return Ok(None),
         Some(Class::Same(next)) => inside(next, owner),
@@ -264,7 +264,7 @@ fn typed(kind: TypeId, owner: Owner, field: &Field<'_>) -> Result<Option<Context
 }
 
 fn public(kind: TypeId, field: &Field<'_>) -> Result<Option<Context>, OutOfScope> {
-    match TABLE.field(kind, field.name) {
+    match TABLE.field(kind, field.name_id) {
         Some(Class::Scalar) => Ok(None),
         Some(Class::Same(next)) if TABLE.is_public(next) => Ok(Some(Context::Public(next))),
         _ => Err(unknown(&format!("{}.{}", TABLE.name(kind), quoted(field.name)))),

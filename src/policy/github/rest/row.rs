@@ -194,11 +194,6 @@ pub(super) const fn plain(template: &'static str) -> Row {
     row(GET, template, Verdict::Allow, Answer::Plain)
 }
 
-/// A read that is answered by a redirect to storage.
-pub(super) const fn stored(template: &'static str) -> Row {
-    row(GET, template, Verdict::Allow, Answer::Redirect)
-}
-
 /// A read in whose answer other repositories' objects may stand.
 pub(super) const fn reduce(template: &'static str) -> Row {
     row(GET, template, Verdict::Allow, Answer::Reduce)

@@ -32,8 +32,8 @@ rows! {
     secrets_named: "GET api.github.com/repos/acme/widget/actions/secrets/public-key".with("secrets").bearer();
     secrets_written: "PUT api.github.com/repos/acme/widget/actions/secrets/A".with("secrets").refused(NotAllowed);
     secrets_of_environments: "GET api.github.com/repos/acme/widget/environments/prod/secrets".with("admin").refused(OptionOff);
-    r054_logs: "GET api.github.com/repos/acme/widget/actions/runs/100/logs".answered(Answer::Redirect);
-    artifact: "GET api.github.com/repos/acme/widget/actions/artifacts/5/zip".answered(Answer::Redirect);
+    r054_logs: "GET api.github.com/repos/acme/widget/actions/runs/100/logs".answered(Answer::Plain);
+    artifact: "GET api.github.com/repos/acme/widget/actions/artifacts/5/zip".answered(Answer::Plain);
     r055_dispatch: "POST api.github.com/repos/acme/widget/actions/workflows/7/dispatches".refused(OptionOff);
     r055_dispatch_on: "POST api.github.com/repos/acme/widget/actions/workflows/7/dispatches".with("dispatch").bearer();
     approve: "POST api.github.com/repos/acme/widget/actions/runs/7/approve".with("admin").refused(NotAllowed);

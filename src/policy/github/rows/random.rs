@@ -96,7 +96,8 @@ fn random_requests_get_no_credential_for_another_repository() {
     let hosts =
         ["github.com", "api.github.com", "uploads.github.com", "raw.githubusercontent.com", "codeload.github.com"];
     let options: Options = GitHubOption::ALL.into_iter().collect();
-    let mut scope = Scope { host: GitHubHost::Public, all: false, write: true, options, user_token: true };
+    let mut scope =
+        Scope { host: GitHubHost::Public, all: false, write: true, options, projects: Vec::new(), user_token: true };
     let known = Repositories::new(false);
     let mut allowed = 0;
     for _ in 0..200_000 {

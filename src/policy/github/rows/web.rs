@@ -66,7 +66,7 @@ rows! {
     codeload_other: "GET codeload.github.com/acme/widget/exe/main".refused(NotAllowed);
     media: "GET media.githubusercontent.com/media/acme/widget/main/a.bin".bearer();
     media_of_another: "GET media.githubusercontent.com/media/other/secret/main/a.bin".refused(RepoNotAllowed);
-    archive: "GET github.com/acme/widget/archive/refs/heads/main.tar.gz".answered(Answer::Redirect);
+    archive: "GET github.com/acme/widget/archive/refs/heads/main.tar.gz".answered(Answer::Plain);
     archive_with_suffix: "GET github.com/acme/widget.git/archive/main.tar.gz".refused(Malformed);
     release_download: "GET github.com/acme/widget/releases/download/v1/a.txt".allowed(CredentialForm::None);
     release_download_of_another: "GET github.com/other/secret/releases/download/v1/a.txt".refused(RepoNotAllowed);
