@@ -116,13 +116,20 @@ pub(super) enum Local {
 /// A table: rows by their first segment, sorted by it. In a group the first row that fits counts.
 pub(super) type Table = &'static [(&'static str, &'static [Row])];
 
-/// The row of a request. Words count in any case: a server that folds it must find nothing that was not judged.
+/// The row of a request. One whose words are in another case is not looked over for a later one, and is no row of the request: whether a
+/// server folds it must make no difference.
 pub(super) fn find(table: Table, method: Methods, segments: &[&str]) -> Option<&'static Row> {
     let (first, rest) = segments.split_first().map_or(("", segments), |(first, rest)| (*first, rest));
     let folded = |name: &str| name.bytes().cmp(first.bytes().map(|byte| byte.to_ascii_lowercase()));
     let group = table.binary_search_by(|(name, _)| folded(name)).ok()?;
-    table[group].1.iter().find(|row| row.methods.has(method) && fits(below_first(row.template), rest))
+    let (name, rows) = table[group];
+    let below = |row: &Row| below_first(row.template);
+    let row = rows.iter().find(|row| row.methods.has(method) && fits(below(row), rest, str::eq_ignore_ascii_case))?;
+    (name == first && fits(below(row), rest, str::eq)).then_some(row)
 }
+
+/// Whether a word of a template and one of a path are the same.
+type Same = fn(&str, &str) -> bool;
 
 /// A template without its first segment; none where that is all.
 fn below_first(template: &'static str) -> Option<&'static str> {
@@ -137,14 +144,14 @@ fn cut(template: &'static str) -> (&'static str, Option<&'static str>) {
     }
 }
 
-fn fits(mut template: Option<&'static str>, mut segments: &[&str]) -> bool {
+fn fits(mut template: Option<&'static str>, mut segments: &[&str], same: Same) -> bool {
     while let Some(parts) = template {
         let (part, others) = cut(parts);
         if let "**" | "***" = part {
-            return fits_rest(part, others, segments);
+            return fits_rest(part, others, segments, same);
         }
         let Some((segment, rest)) = segments.split_first() else { return false };
-        if !fits_one(part, segment) {
+        if !fits_one(part, segment, same) {
             return false;
         }
         (template, segments) = (others, rest);
@@ -153,7 +160,7 @@ fn fits(mut template: Option<&'static str>, mut segments: &[&str]) -> bool {
 }
 
 /// `**` or `***`, and what follows it.
-fn fits_rest(part: &str, others: Option<&'static str>, segments: &[&str]) -> bool {
+fn fits_rest(part: &str, others: Option<&'static str>, segments: &[&str], same: Same) -> bool {
     let after = others.map_or(0, |others| others.split('/').count());
     let Some(wild) = segments.len().checked_sub(after).filter(|wild| *wild > 0 || after == 0) else { return false };
     let (any, rest) = segments.split_at(wild);
@@ -162,16 +169,16 @@ fn fits_rest(part: &str, others: Option<&'static str>, segments: &[&str]) -> boo
         && rest
             .iter()
             .zip(others.into_iter().flat_map(|others| others.split('/')))
-            .all(|(segment, part)| fits_one(part, segment))
+            .all(|(segment, part)| fits_one(part, segment, same))
 }
 
-fn fits_one(part: &str, segment: &str) -> bool {
+fn fits_one(part: &str, segment: &str, same: Same) -> bool {
     match part.as_bytes() {
         b"*" => !escapes_slash(segment),
         b"@" => true,
         b"#" => segment.bytes().all(|byte| byte.is_ascii_digit()),
-        [b'{', .., b'}'] => part[1..part.len() - 1].split(',').any(|word| word.eq_ignore_ascii_case(segment)),
-        _ => part.eq_ignore_ascii_case(segment),
+        [b'{', .., b'}'] => part[1..part.len() - 1].split(',').any(|word| same(word, segment)),
+        _ => same(part, segment),
     }
 }
 
@@ -256,7 +263,7 @@ mod tests {
         ];
         for (template, path, expected) in cases {
             let segments: Vec<&str> = path.split('/').skip(1).collect();
-            assert_eq!(fits(below_first(template), &segments), expected, "{template}: {path}");
+            assert_eq!(fits(below_first(template), &segments, str::eq), expected, "{template}: {path}");
         }
     }
 
