@@ -69,7 +69,7 @@ impl<'a> Target<'a> {
         if self.count == MAX_SEGMENTS {
             return Err(malformed(format!("the path has more than {MAX_SEGMENTS} segments")));
         }
-        if segment.starts_with('.') || segment.contains('%') {
+        if segment.starts_with(['.', ';']) || segment.contains('%') {
             self.odd |= u64::from(inspect(segment)?) << self.count;
         }
         self.segments[self.count] = segment;
@@ -123,6 +123,10 @@ fn inspect(segment: &str) -> Result<bool, OutOfScope> {
         let end = part.find([';', '?', '#']).unwrap_or(part.len());
         if matches!(&part[..end], "." | "..") {
             return Err(malformed("the path has a dot segment"));
+        }
+        // To a server that takes parameters out of paths it is empty.
+        if part.starts_with(';') {
+            return Err(malformed("a segment of the path begins with a semicolon"));
         }
     }
     let again = |at: usize| decoded.as_bytes().get(at + 1..at + 3).and_then(unescape).is_some();

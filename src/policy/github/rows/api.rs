@@ -32,6 +32,8 @@ rows! {
     secrets_named: "GET api.github.com/repos/acme/widget/actions/secrets/public-key".with("secrets").bearer();
     secrets_written: "PUT api.github.com/repos/acme/widget/actions/secrets/A".with("secrets").refused(NotAllowed);
     secrets_of_environments: "GET api.github.com/repos/acme/widget/environments/prod/secrets".with("admin").refused(OptionOff);
+    parameters_alone: "GET api.github.com/orgs/;x".with("org_read").refused(Malformed);
+    parameters_alone_escaped: "GET api.github.com/orgs/%3Bx".with("org_read").refused(Malformed);
     words_in_capitals: "GET api.github.com/searCh/issues?q=foo+repo:acme/widget".refused(NotAllowed);
     words_in_capitals_below: "PUT api.github.com/repos/acme/widget/pulls/7/MERGE".for_all().refused(NotAllowed);
     r054_logs: "GET api.github.com/repos/acme/widget/actions/runs/100/logs".answered(Answer::Plain);
